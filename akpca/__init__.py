@@ -1,0 +1,18 @@
+"""Kernel PCA and its online and autoencoding relatives."""
+
+from .kernel_pca import KernelPCA
+from .metrics import reconstruction_error, relative_error
+from .pca import LinearCode, pca
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Dataset",
+    "KernelPCA",
+    "LinearCode",
+    "dataset_names",
+    "load_dataset",
+    "pca",
+    "reconstruction_error",
+    "relative_error",
+]

@@ -1,0 +1,449 @@
+"""KernelPCA: equal to scikit-learn's, to the reference, and to PCA where they must be."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn import decomposition
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_circles
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Perceptron
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import (
+    check_estimator,
+    estimator_checks_generator,
+    parametrize_with_checks,
+)
+
+from akpca import KernelPCA, pca, reference
+from akpca.kernels import RBF, Polynomial
+
+KERNEL_NAMES = ["linear", "poly", "rbf", "sigmoid", "cosine", "laplacian", "chi2"]
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).uniform(0, 1, (60, 7))
+
+
+@pytest.fixture
+def X_new():
+    return np.random.default_rng(1).uniform(0, 1, (13, 7))
+
+
+def same_up_to_sign(A, B, atol=1e-6):
+    """Assert that the columns of A and B are equal up to their signs."""
+    assert A.shape == B.shape
+    signs = np.sign(np.sum(A * B, axis=0))
+    np.testing.assert_allclose(A * signs, B, atol=atol)
+
+
+# ------------------------------------------------------------------ scikit-learn's own checks
+
+
+@parametrize_with_checks([KernelPCA(), KernelPCA(kernel="rbf", center=False)])
+def test_scikit_learn_check(estimator, check):
+    """scikit-learn's contract for estimators, a check a test."""
+    check(estimator)
+
+
+def test_no_check_is_missing():
+    """As many checks are collected as for scikit-learn's own KernelPCA, and none is expected
+    to fail."""
+    ours = [c.func.__name__ for _, c in estimator_checks_generator(KernelPCA())]
+    theirs = [
+        c.func.__name__ for _, c in estimator_checks_generator(decomposition.KernelPCA())
+    ]
+    assert ours == theirs
+    assert len(ours) >= 40
+
+
+ARRAY_API_CHECK = """
+from sklearn.utils.estimator_checks import estimator_checks_generator
+from akpca import KernelPCA
+# the check calls inverse_transform whether or not one was learned
+for estimator, check in estimator_checks_generator(KernelPCA(fit_inverse_transform=True)):
+    if check.func.__name__ == "check_array_api_input":
+        check(estimator)
+        print("passed")
+"""
+
+
+def test_the_only_check_that_skips_passes_too():
+    """A skipped check looks green. One of them skips unless SciPy's array API support is on,
+    which must be so before SciPy is imported: it passes in a process of its own."""
+    results = check_estimator(KernelPCA(), on_skip=None)
+    skipped = {r["check_name"] for r in results if r["status"] != "passed"}
+    assert skipped <= {"check_array_api_input"}
+    run = subprocess.run(
+        [sys.executable, "-c", ARRAY_API_CHECK],
+        env={**os.environ, "SCIPY_ARRAY_API": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert run.stdout == "passed\n" * len(skipped), run.stderr
+
+
+# ---------------------------------------------------------------- interchangeable with theirs
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid", "cosine"])
+@pytest.mark.parametrize("solver", ["auto", "dense", "arpack", "randomized"])
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize("n_components", [1, 4])
+def test_equals_scikit_learn(kernel, solver, inverse, n_components, X, X_new):
+    """Codes, new codes, eigenpairs and reconstructions, for every kernel and solver."""
+    options = {
+        "kernel": kernel,
+        "eigen_solver": solver,
+        "fit_inverse_transform": inverse,
+        "random_state": 0,
+        "gamma": 0.4,
+    }
+    ours = KernelPCA(n_components, **options).fit(X)
+    theirs = decomposition.KernelPCA(n_components, **options).fit(X)
+    np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, atol=1e-6)
+    same_up_to_sign(ours.eigenvectors_, theirs.eigenvectors_)
+    same_up_to_sign(ours.transform(X_new), theirs.transform(X_new))
+    same_up_to_sign(ours.fit_transform(X), theirs.fit_transform(X))
+    assert ours.gamma_ == theirs.gamma_
+    if inverse:
+        np.testing.assert_allclose(
+            ours.inverse_transform(ours.transform(X_new)),
+            theirs.inverse_transform(theirs.transform(X_new)),
+            atol=1e-6,
+        )
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "cosine"])
+@pytest.mark.parametrize("remove_zero_eig", [False, True])
+def test_all_components_equal_scikit_learn(kernel, remove_zero_eig, X):
+    """n_components=None keeps the same number of components, zeros removed."""
+    options = {"kernel": kernel, "remove_zero_eig": remove_zero_eig}
+    ours = KernelPCA(**options).fit(X)
+    theirs = decomposition.KernelPCA(**options).fit(X)
+    assert ours.eigenvalues_.shape == theirs.eigenvalues_.shape
+    np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, atol=1e-9)
+
+
+def test_larger_problem_equals_scikit_learn():
+    """Where 'auto' means ARPACK, on real data, in both precisions."""
+    X = load_digits().data / 16
+    theirs = decomposition.KernelPCA(10, kernel="rbf", gamma=0.05, eigen_solver="dense").fit(X)
+    ours = KernelPCA(10, kernel="rbf", gamma=0.05, random_state=0).fit(X)
+    assert ours.eigen_solver_ == "arpack"
+    np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-9)
+    same_up_to_sign(ours.eigenvectors_, theirs.eigenvectors_)
+    single = KernelPCA(10, kernel="rbf", gamma=0.05, random_state=0).fit(X.astype(np.float32))
+    assert single.transform(X[:5].astype(np.float32)).dtype == np.float32
+    np.testing.assert_allclose(single.eigenvalues_, theirs.eigenvalues_, rtol=1e-5)
+    same_up_to_sign(single.eigenvectors_, theirs.eigenvectors_, atol=1e-4)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid", "cosine", "laplacian"])
+def test_sparse_equals_dense_and_scikit_learn(kernel, X, X_new):
+    """A sparse matrix gives what the same dense one gives."""
+    X, X_new = np.where(X > 0.5, X, 0), np.where(X_new > 0.5, X_new, 0)
+    dense = KernelPCA(3, kernel=kernel).fit(X)
+    S = KernelPCA(3, kernel=kernel).fit(sparse.csr_matrix(X))
+    same_up_to_sign(S.transform(sparse.csr_matrix(X_new)), dense.transform(X_new), atol=1e-9)
+    if kernel != "laplacian":
+        theirs = decomposition.KernelPCA(3, kernel=kernel).fit(sparse.csr_matrix(X))
+        same_up_to_sign(S.transform(X_new), theirs.transform(X_new))
+
+
+@pytest.mark.parametrize("copy_X", [True, False])
+def test_precomputed_equals_the_kernel_by_name(copy_X, X, X_new):
+    """The kernel matrix in place of the data, also for new points, and as scikit-learn has it."""
+    kernel = RBF(gamma=0.4)
+    named = KernelPCA(4, kernel="rbf", gamma=0.4).fit(X)
+    K, K_new = kernel(X), kernel(X_new, X)
+    model = KernelPCA(4, kernel="precomputed", copy_X=copy_X).fit(K.copy())
+    theirs = decomposition.KernelPCA(4, kernel="precomputed").fit(K)
+    same_up_to_sign(model.transform(K_new), named.transform(X_new), atol=1e-10)
+    same_up_to_sign(model.transform(K_new), theirs.transform(K_new))
+
+
+def test_precomputed_kernel_is_not_touched(X):
+    """fit and transform leave the caller's kernel matrix as it was."""
+    K = RBF()(X)
+    before = K.copy()
+    model = KernelPCA(4, kernel="precomputed").fit(K)
+    model.transform(K)
+    np.testing.assert_array_equal(K, before)
+
+
+@pytest.mark.parametrize(
+    "kernel", [RBF(gamma=0.4), lambda x, y: np.exp(-0.4 * np.sum((x - y) ** 2))]
+)
+def test_kernel_objects_and_callables(kernel, X, X_new):
+    """An akpca kernel and a function of two samples equal the kernel by name."""
+    named = KernelPCA(4, kernel="rbf", gamma=0.4).fit(X)
+    given_kernel = KernelPCA(4, kernel=kernel).fit(X)
+    same_up_to_sign(given_kernel.transform(X_new), named.transform(X_new), atol=1e-9)
+
+
+def test_callable_gets_its_parameters(X):
+    """kernel_params reach a callable kernel."""
+    model = KernelPCA(3, kernel=lambda x, y, c: (x @ y + c) ** 2, kernel_params={"c": 2})
+    expected = KernelPCA(3, kernel="poly", degree=2, gamma=1, coef0=2)
+    np.testing.assert_allclose(model.fit(X).eigenvalues_, expected.fit(X).eigenvalues_)
+
+
+def test_same_constructor_and_attributes(X):
+    """Every argument of scikit-learn's, with its default, and every public attribute."""
+    theirs = decomposition.KernelPCA(fit_inverse_transform=True).fit(X)
+    ours = KernelPCA(fit_inverse_transform=True).fit(X)
+    assert theirs.get_params().items() <= ours.get_params().items()
+    public = {name for name in vars(theirs) if name.endswith("_") and not name.startswith("_")}
+    assert public <= set(vars(ours))
+
+
+def test_sign_convention(X):
+    """As in scikit-learn, the entry of largest size of each eigenvector is positive."""
+    V = KernelPCA(5, kernel="rbf").fit(X).eigenvectors_
+    assert (V[np.argmax(np.abs(V), axis=0), range(5)] > 0).all()
+    np.testing.assert_allclose(
+        V, decomposition.KernelPCA(5, kernel="rbf").fit(X).eigenvectors_, atol=1e-8
+    )
+
+
+def test_pipeline_grid_search_clone_and_names(X):
+    """It works where scikit-learn's does: pipelines, searches, feature names, pandas output."""
+    Z, y = make_circles(n_samples=200, factor=0.3, noise=0.05, random_state=0)
+    pipeline = make_pipeline(KernelPCA(2, kernel="rbf"), Perceptron(random_state=0))
+    search = GridSearchCV(pipeline, {"kernelpca__gamma": [1e-3, 2.0]}, cv=3).fit(Z, y)
+    assert search.best_params_ == {"kernelpca__gamma": 2.0}
+    assert search.best_score_ == 1
+    model = KernelPCA(2).set_output(transform="pandas").fit(X)
+    frame = model.transform(X)
+    assert list(frame.columns) == ["kernelpca0", "kernelpca1"]
+    assert not hasattr(clone(model), "eigenvalues_")
+
+
+# --------------------------------------------------------------------- the mathematics holds
+
+
+@pytest.mark.parametrize("kernel", KERNEL_NAMES)
+@pytest.mark.parametrize("center", [True, False])
+def test_equals_the_reference(kernel, center, X, X_new):
+    """Fast and literal versions give the same codes, for fitted and for new points."""
+    model = KernelPCA(3, kernel=kernel, center=center).fit(X)
+    K, K_new = model._kernel_values(X), model._kernel_values(X_new, X)
+    if center:
+        K, K_new = reference.center_kernel(K), reference.center_new_kernel(K_new, K)
+    A = reference.kernel_pca(K, 3)
+    same_up_to_sign(model.transform(X_new), reference.encode(A, K_new), atol=1e-8)
+    same_up_to_sign(model.fit_transform(X), reference.encode(A, K), atol=1e-8)
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_linear_kernel_is_pca(center, X, X_new):
+    """Kernel PCA with the linear kernel is PCA, centred or not, up to sign."""
+    model = KernelPCA(4, center=center).fit(X)
+    code = pca(X, 4, center=center)
+    same_up_to_sign(model.transform(X_new), code.encode(X_new), atol=1e-9)
+    np.testing.assert_allclose(np.sqrt(model.eigenvalues_), code.singular_values)
+
+
+def test_explained_variance_is_that_of_pca(X):
+    """With the linear kernel, variances and their ratios are PCA's."""
+    model, expected = KernelPCA(4).fit(X), decomposition.PCA(4).fit(X)
+    np.testing.assert_allclose(model.explained_variance_, expected.explained_variance_)
+    np.testing.assert_allclose(model.explained_variance_ratio_, expected.explained_variance_ratio_)
+
+
+@pytest.mark.parametrize("kernel", ["poly", "rbf", "laplacian"])
+@pytest.mark.parametrize("center", [True, False])
+def test_explained_variance_is_the_variance_of_the_codes(kernel, center, X):
+    """Ratios of all components sum to one; variances are those of the codes."""
+    model = KernelPCA(kernel=kernel, center=center)
+    codes = model.fit_transform(X)
+    np.testing.assert_allclose(model.explained_variance_ratio_.sum(), 1)
+    expected = codes.var(axis=0, ddof=1) if center else np.mean(codes**2, axis=0)
+    np.testing.assert_allclose(model.explained_variance_, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["poly", "rbf", "laplacian"])
+@pytest.mark.parametrize("center", [True, False])
+def test_components_have_unit_norm_in_feature_space(kernel, center, X):
+    """alpha^T K alpha = I (section 3.4 of the report)."""
+    model = KernelPCA(5, kernel=kernel, center=center).fit(X)
+    K = model._kernel_values(X)
+    K = reference.center_kernel(K) if center else K
+    np.testing.assert_allclose(model._alphas.T @ K @ model._alphas, np.eye(5), atol=1e-9)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 100), shift=st.floats(-5, 5), kernel=st.sampled_from(["linear", "rbf"])
+)
+def test_translation_changes_nothing(seed, shift, kernel):
+    """Centring makes the linear kernel, as the RBF by itself, blind to where the origin is."""
+    X = np.random.default_rng(seed).standard_normal((15, 4))
+    here, there = (KernelPCA(3, kernel=kernel).fit(Z).eigenvalues_ for Z in (X, X + shift))
+    np.testing.assert_allclose(here, there, rtol=1e-6, atol=1e-9)
+
+
+def test_transform_in_blocks_equals_fit_transform():
+    """More new points than one block holds: the seams do not show."""
+    X = np.random.default_rng(0).standard_normal((1100, 3))
+    model = KernelPCA(2, kernel="rbf", random_state=0)
+    np.testing.assert_allclose(model.fit_transform(X), model.transform(X), atol=1e-9)
+
+
+def test_same_seed_same_bits():
+    """A fixed random_state repeats bit for bit."""
+    X = load_digits().data[:600]
+    fits = [KernelPCA(5, kernel="rbf", random_state=3).fit(X) for _ in range(2)]
+    assert fits[0].eigen_solver_ == "arpack"
+    np.testing.assert_array_equal(fits[0].eigenvectors_, fits[1].eigenvectors_)
+
+
+# --------------------------------------------------------------------------------- inverse
+
+
+def test_inverse_of_a_linear_code_is_nearly_exact(X):
+    """All components and a small penalty: the learned inverse gives centred data back."""
+    X = X - X.mean(axis=0)
+    model = KernelPCA(7, fit_inverse_transform=True, alpha=1e-9)
+    np.testing.assert_allclose(model.inverse_transform(model.fit_transform(X)), X, atol=1e-6)
+
+
+def test_inverse_width_of_its_own_helps():
+    """On digits, an inverse with its own width beats one that shares the kernel's."""
+    X = load_digits().data / 16
+    X_train, X_new = X[:500], X[500:700]
+    errors = {}
+    for width in (None, "scale"):
+        model = KernelPCA(
+            16, kernel="rbf", alpha=1e-2, fit_inverse_transform=True, inverse_gamma=width
+        ).fit(X_train)
+        errors[width] = np.mean((model.inverse_transform(model.transform(X_new)) - X_new) ** 2)
+    assert errors["scale"] < 0.8 * errors[None]
+    assert model.inverse_gamma_ == 1 / (16 * model.X_transformed_fit_.var())
+
+
+def test_inverse_errors(X):
+    """What an inverse can't do, it says."""
+    with pytest.raises(NotFittedError, match="fit_inverse_transform=True"):
+        KernelPCA(2).fit(X).inverse_transform(np.zeros((1, 2)))
+    model = KernelPCA(2, fit_inverse_transform=True).fit(X)
+    with pytest.raises(ValueError, match="X has 3 columns, but the codes .* have 2 components"):
+        model.inverse_transform(np.zeros((1, 3)))
+    with pytest.raises(ValueError, match="X contains NaN"):
+        model.inverse_transform([[np.nan, 0.0]])
+    with pytest.raises(NotImplementedError, match="sparse"):
+        KernelPCA(2, fit_inverse_transform=True).fit(sparse.csr_matrix(X))
+    with pytest.raises(ValueError, match="precomputed"):
+        KernelPCA(2, fit_inverse_transform=True, kernel="precomputed").fit(X @ X.T)
+    with pytest.raises(ValueError, match="alpha"):
+        KernelPCA(2, fit_inverse_transform=True, alpha=0).fit(X)
+
+
+# ----------------------------------------------------------------- bad and degenerate input
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ([[1.0, np.nan], [2.0, 3.0]], "X contains NaN"),
+        ([[1.0, np.inf], [2.0, 3.0]], "X contains infinity"),
+        ([1.0, 2.0, 3.0], "Expected 2D array, got 1D"),
+        (np.empty((0, 3)), r"Found array with 0 sample\(s\)"),
+        (np.empty((3, 0)), r"0 feature\(s\)"),
+        ([["a", "b"], ["c", "d"]], "could not convert string"),
+    ],
+)
+def test_bad_data_are_refused(bad, message):
+    """NaN, inf, 1-D, empty and text get an error that says so."""
+    with pytest.raises(ValueError, match=message):
+        KernelPCA(1).fit(bad)
+
+
+def test_wrong_number_of_features_at_transform(X):
+    """New data must have the features of the old."""
+    with pytest.raises(ValueError, match="X has 3 features, but KernelPCA is expecting 7"):
+        KernelPCA(1).fit(X).transform(X[:, :3])
+    with pytest.raises(NotFittedError):
+        KernelPCA(1).transform(X)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"kernel": "gauss"}, "'kernel' parameter"),
+        ({"n_components": 0}, "'n_components' parameter"),
+        ({"eigen_solver": "qr"}, "'eigen_solver' parameter"),
+        ({"inverse_gamma": "auto"}, "'inverse_gamma' parameter"),
+        ({"center": "yes"}, "'center' parameter"),
+        ({"kernel": "precomputed"}, "square matrix"),
+        ({"kernel": "poly", "degree": 2.5, "coef0": -1}, "kernel='poly' gives NaN or infinity"),
+        ({"kernel": "poly", "degree": 5000, "coef0": 9}, "kernel='poly' gives NaN or infinity"),
+    ],
+)
+def test_bad_parameters_are_named(params, message, X):
+    """The error names the parameter; a kernel that overflows is not decomposed."""
+    with pytest.raises(ValueError, match=message), np.errstate(over="ignore"):
+        KernelPCA(**params).fit(X)
+
+
+def test_precomputed_must_be_symmetric():
+    """A matrix that can't be a kernel matrix is refused."""
+    with pytest.raises(ValueError, match="not symmetric"):
+        KernelPCA(1, kernel="precomputed").fit(np.array([[1.0, 0.5], [0.1, 1.0]]))
+
+
+@pytest.mark.parametrize("kernel", KERNEL_NAMES)
+@pytest.mark.parametrize("n", [1, 5, 400])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_constant_data_have_no_variance(kernel, n, dtype):
+    """All points equal: eigenvalues, ratios and codes are exactly 0, never NaN."""
+    X = np.full((n, 3), 0.3, dtype)
+    model = KernelPCA(2, kernel=kernel)
+    np.testing.assert_array_equal(model.fit_transform(X), 0)
+    np.testing.assert_array_equal(model.transform(X + 1), 0)
+    np.testing.assert_array_equal(model.explained_variance_ratio_, 0)
+
+
+@pytest.mark.parametrize("solver", ["auto", "dense", "arpack", "randomized"])
+def test_more_components_than_samples_or_rank(solver, X):
+    """As many components as there are; those beyond the rank are zero and encode to 0."""
+    model = KernelPCA(20, eigen_solver=solver, random_state=0).fit(X)
+    np.testing.assert_array_equal(model.eigenvalues_[7:], 0)
+    np.testing.assert_array_equal(model.transform(X)[:, 7:], 0)
+    assert KernelPCA(100, eigen_solver=solver).fit(X[:10]).eigenvalues_.shape == (10,)
+
+
+def test_duplicates_change_nothing_but_the_count(X):
+    """Every point twice: eigenvalues double, codes stay."""
+    once, twice = KernelPCA(3, kernel="rbf"), KernelPCA(3, kernel="rbf")
+    codes = once.fit_transform(X)
+    np.testing.assert_allclose(twice.fit(np.r_[X, X]).eigenvalues_, 2 * once.eigenvalues_)
+    same_up_to_sign(twice.transform(X), codes, atol=1e-9)
+
+
+def test_indefinite_kernel_is_refused_or_restricted():
+    """Significant negative eigenvalues: an error if asked for, no harm if not."""
+    K = np.diag([3.0, 2.0, 1.0, -2.0, 0.0, 0.0])
+    with pytest.raises(ValueError, match="significant negative eigenvalues"):
+        KernelPCA(6, kernel="precomputed", center=False).fit(K)
+    with pytest.raises(ValueError, match="All eigenvalues are negative"):
+        KernelPCA(2, kernel="precomputed", center=False).fit(-np.eye(3))
+    model = KernelPCA(2, kernel="precomputed", center=False).fit(K)
+    np.testing.assert_allclose(model.eigenvalues_, [3, 2])
+
+
+def test_centring_that_cancels_leaves_no_noise():
+    """A tiny variation on a huge mean: rounding noise is not sold as components."""
+    X = 1e8 + np.zeros((50, 3))
+    X[0] += 1e-7
+    model = KernelPCA(kernel=Polynomial(degree=2, gamma=1, coef0=0)).fit(X)
+    assert model.eigenvalues_.shape == (0,)

@@ -1,0 +1,152 @@
+"""Kernels: each is its formula, symmetric, positive semi-definite where it should be."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from akpca import reference
+from akpca.kernels import (
+    BLOCK_ROWS,
+    KERNELS,
+    RBF,
+    Chi2,
+    Cosine,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Sigmoid,
+    make_kernel,
+)
+
+# each kernel with its formula for two vectors, written out
+FORMULAS = [
+    (Linear(), lambda x, y: x @ y),
+    (Polynomial(degree=2, gamma=1, coef0=0), lambda x, y: (x @ y) ** 2),
+    (Polynomial(degree=3, gamma=0.5, coef0=1), lambda x, y: (0.5 * x @ y + 1) ** 3),
+    (RBF(gamma=0.3), lambda x, y: np.exp(-0.3 * np.sum((x - y) ** 2))),
+    (RBF(), lambda x, y: np.exp(-np.sum((x - y) ** 2) / len(x))),
+    (Sigmoid(gamma=0.2, coef0=-1), lambda x, y: np.tanh(0.2 * x @ y - 1)),
+    (Cosine(), lambda x, y: x @ y / np.linalg.norm(x) / np.linalg.norm(y)),
+    (Laplacian(gamma=0.3), lambda x, y: np.exp(-0.3 * np.sum(np.abs(x - y)))),
+    (Chi2(gamma=0.7), lambda x, y: np.exp(-0.7 * np.sum((x - y) ** 2 / (x + y)))),
+]
+IDS = [repr(kernel) for kernel, _ in FORMULAS]
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).uniform(0.1, 1, (30, 5))
+
+
+@pytest.mark.parametrize(("kernel", "formula"), FORMULAS, ids=IDS)
+def test_matrix_is_its_formula_entry_by_entry(kernel, formula, X):
+    """K_ij = k(x_i, x_j), in one data set, between two, and on the diagonal."""
+    expected = reference.kernel_matrix(X, formula)
+    np.testing.assert_allclose(kernel(X), expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(kernel(X[:7], X[7:]), expected[:7, 7:], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(kernel.diag(X), np.diag(expected), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [kernel for kernel, _ in FORMULAS], ids=IDS)
+def test_matrix_over_several_blocks_is_symmetric_to_the_bit(kernel):
+    """Blocks join without a seam, and K equals its transpose exactly."""
+    X = np.random.default_rng(1).uniform(0.1, 1, (BLOCK_ROWS + 37, 3))
+    K = kernel(X)
+    np.testing.assert_array_equal(K, K.T)
+    np.testing.assert_allclose(K, kernel(X, X), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_float32_stays_float32_and_agrees_with_float64(name, X):
+    """float32 in, float32 out, to float32 accuracy; integers become float64."""
+    kernel = make_kernel(name, gamma=0.3, degree=3, coef0=1)
+    K = kernel(X.astype(np.float32))
+    assert K.dtype == np.float32
+    assert kernel.diag(X.astype(np.float32)).dtype == np.float32
+    np.testing.assert_allclose(K, kernel(X), rtol=2e-5)
+    assert kernel(np.array([[1, 2], [3, 4]])).dtype == np.float64
+
+
+@pytest.mark.parametrize("name", ["linear", "poly", "rbf", "sigmoid", "cosine", "laplacian"])
+def test_sparse_equals_dense(name, X):
+    """A sparse matrix gives the kernel of the same dense one."""
+    X = np.where(X > 0.5, X, 0)
+    kernel = make_kernel(name, gamma=0.3, degree=2, coef0=1)
+    S = sparse.csr_matrix(X)
+    np.testing.assert_allclose(kernel(S), kernel(X), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(kernel(S, X[:4]), kernel(X, X[:4]), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(kernel.diag(S), kernel.diag(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_equals_scikit_learn(name, X):
+    """The same name means the same kernel in scikit-learn."""
+    params = {"gamma": 0.3, "degree": 3, "coef0": 1}
+    expected = pairwise_kernels(X, metric=name, filter_params=True, **params)
+    np.testing.assert_allclose(make_kernel(name, **params)(X), expected, rtol=1e-11)
+
+
+def test_rbf_of_large_float32_norms_does_not_cancel():
+    """Far from the origin, float32 distances would cancel; the kernel switches to float64."""
+    rng = np.random.default_rng(0)
+    X = (1000 + rng.standard_normal((50, 4))).astype(np.float32)
+    exact = RBF(gamma=0.5)(X.astype(np.float64))
+    np.testing.assert_allclose(RBF(gamma=0.5)(X), exact, atol=1e-6)
+
+
+def test_degree_2_kernel_is_the_inner_product_of_explicit_features(X):
+    """(x.y)^2 = phi(x).phi(y) with phi(x) = x x^T: the kernel trick."""
+    Phi = reference.degree2_features(X)
+    np.testing.assert_allclose(Polynomial(degree=2, gamma=1, coef0=0)(X), Phi @ Phi.T, rtol=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    name=st.sampled_from(["linear", "poly", "rbf", "cosine", "laplacian"]),
+    seed=st.integers(0, 1000),
+    n=st.integers(1, 20),
+    d=st.integers(1, 6),
+)
+def test_positive_semi_definite(name, seed, n, d):
+    """Every kernel but the sigmoid's gives a matrix without negative eigenvalues."""
+    X = np.random.default_rng(seed).standard_normal((n, d))
+    values = np.linalg.eigvalsh(make_kernel(name, degree=2)(X))
+    assert values.min() >= -1e-10 * max(values.max(), 1)
+
+
+def test_zero_row_has_cosine_zero():
+    """The direction of a zero vector is not defined; its cosine is 0, not NaN."""
+    K = Cosine()(np.array([[0.0, 0.0], [1.0, 2.0]]))
+    np.testing.assert_allclose(K, [[0, 0], [0, 1]], atol=1e-15)
+
+
+def test_equal_parameters_make_equal_kernels():
+    """Kernels are values: they compare, hash and print by their parameters."""
+    assert RBF(gamma=0.1) == RBF(gamma=0.1) != RBF(gamma=0.2)
+    assert repr(Polynomial(degree=2)) == "Polynomial(degree=2, gamma=None, coef0=1)"
+    assert len({Linear(), Linear(), Cosine()}) == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: make_kernel("gauss"), r"kernel must be one of .*'rbf'.*got 'gauss'"),
+        (lambda: Linear()([1.0, 2.0]), "Expected 2D array"),
+        (lambda: Linear()([[1.0, np.nan]]), "X contains NaN"),
+        (lambda: Linear()([[1.0, 2.0]], [[1.0]]), "same number of features, got 2 and 1"),
+        (lambda: Chi2()([[-1.0, 2.0]]), "negative"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    """Errors say what was wrong."""
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_chi2_refuses_sparse_data(X):
+    """chi2 is for dense histograms, and says so."""
+    with pytest.raises(TypeError, match="chi2"):
+        Chi2()(sparse.csr_matrix(X))

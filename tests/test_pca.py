@@ -1,0 +1,108 @@
+"""PCA: three ways to the same encoder and decoder."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.decomposition import PCA
+
+from akpca import pca, reconstruction_error, relative_error
+
+
+@pytest.fixture
+def X():
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((40, 6)) * 0.6 ** np.arange(6) @ rng.standard_normal((6, 8)) + 2
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("method", ["power", "power-gram"])
+def test_power_method_equals_svd(X, center, method):
+    """Both power methods find the singular vectors and values, signs included."""
+    expected = pca(X, 4, center=center)
+    code = pca(X, 4, center=center, method=method)
+    np.testing.assert_allclose(code.components, expected.components, atol=1e-6)
+    np.testing.assert_allclose(code.singular_values, expected.singular_values, rtol=1e-9)
+
+
+def test_centred_equals_scikit_learn(X):
+    """Codes, reconstructions and singular values are those of scikit-learn's PCA, up to sign."""
+    ours, theirs = pca(X, 4), PCA(4).fit(X)
+    signs = np.sign(np.sum(ours.components * theirs.components_, axis=1))
+    np.testing.assert_allclose(ours.encode(X) * signs, theirs.transform(X), atol=1e-10)
+    np.testing.assert_allclose(
+        ours.reconstruct(X), theirs.inverse_transform(theirs.transform(X)), atol=1e-10
+    )
+    np.testing.assert_allclose(ours.singular_values, theirs.singular_values_)
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_error_is_the_sum_of_the_other_singular_values(X, center):
+    """The squared error is what the singular values beyond k carry, so it falls with k."""
+    all_values = np.linalg.svd(X - center * X.mean(axis=0), compute_uv=False)
+    for k in range(1, 6):
+        error = reconstruction_error(X, pca(X, k, center=center).reconstruct(X))
+        np.testing.assert_allclose(error * len(X), np.sum(all_values[k:] ** 2), atol=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    n=st.integers(2, 15),
+    d=st.integers(1, 15),
+    k=st.integers(1, 15),
+    center=st.booleans(),
+    seed=st.integers(0, 100),
+)
+def test_decoder_is_a_projection(n, d, k, center, seed):
+    """A A^T = I, and reconstructing twice changes nothing."""
+    X = np.random.default_rng(seed).standard_normal((n, d)) + 1
+    k = min(k, n, d)
+    code = pca(X, k, center=center)
+    np.testing.assert_allclose(code.components @ code.components.T, np.eye(k), atol=1e-10)
+    once = code.reconstruct(X)
+    np.testing.assert_allclose(code.reconstruct(once), once, atol=1e-9)
+    np.testing.assert_allclose(code.encode(code.decode(code.encode(X))), code.encode(X), atol=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(shift=st.floats(-10, 10), k=st.integers(1, 4), seed=st.integers(0, 100))
+def test_centring_never_hurts(shift, k, seed):
+    """With the mean for free, the error of k components is never larger."""
+    X = np.random.default_rng(seed).standard_normal((20, 5)) + shift
+    centred = reconstruction_error(X, pca(X, k).reconstruct(X))
+    plain = reconstruction_error(X, pca(X, k, center=False).reconstruct(X))
+    assert centred <= plain * (1 + 1e-9) + 1e-12
+
+
+def test_float32_is_kept(X):
+    """float32 data give a float32 code."""
+    for method in ("svd", "power", "power-gram"):
+        code = pca(X.astype(np.float32), 2, method=method)
+        assert code.components.dtype == np.float32
+        assert code.reconstruct(X.astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda X: pca(X, 9), r"n_components must be between 1 and min\(n, d\) = 8, got 9"),
+        (lambda X: pca(X, 0), "n_components"),
+        (lambda X: pca(X, 2, method="qr"), "method must be one of"),
+        (lambda X: pca(X[0], 1), "Expected 2D array"),
+        (lambda X: pca(X * np.nan, 1), "X contains NaN"),
+        (lambda X: pca(X, 8, method="power-gram"), "the data have rank 6"),
+        (lambda X: reconstruction_error(X, X[1:]), "same shape"),
+        (lambda X: relative_error(X * 0, X), "all zero"),
+    ],
+)
+def test_bad_input_is_named(X, call, message):
+    """Errors say which argument was wrong and what is allowed."""
+    with pytest.raises(ValueError, match=message):
+        call(X)
+
+
+def test_relative_error_is_free_of_scale(X):
+    """0 for a perfect reconstruction, 1 for the answer zero, the same at any scale."""
+    assert relative_error(X, X) == 0
+    assert relative_error(X, 0 * X) == 1
+    np.testing.assert_allclose(relative_error(7 * X, 7 * X + 7), relative_error(X, X + 1))
