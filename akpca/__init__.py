@@ -1,5 +1,6 @@
 """Kernel PCA and its online and autoencoding relatives."""
 
+from .datasets import Dataset, dataset_names, load_dataset
 from .kernel_pca import KernelPCA
 from .metrics import reconstruction_error, relative_error
 from .pca import LinearCode, pca

@@ -46,6 +46,12 @@ class LinearCode:
         """Return the points g(y) of the rows of Y, shape (n, d)."""
         return Y @ self.components + self.mean
 
+    def truncated(self, k: int) -> LinearCode:
+        """Return the code of the first k components alone, which is PCA with k components."""
+        if not 1 <= k <= len(self.components):
+            raise ValueError(f"k must be between 1 and {len(self.components)}, got {k}")
+        return LinearCode(self.components[:k], self.mean, self.singular_values[:k])
+
     def reconstruct(self, X) -> np.ndarray:
         """Return g(f(x)) for the rows of X, shape (n, d)."""
         return self.decode(self.encode(X))

