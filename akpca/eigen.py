@@ -21,9 +21,9 @@ def choose_solver(n: int, k: int) -> str:
     """Return the cheaper of 'dense' and 'arpack' for k eigenpairs of an n x n matrix.
 
     The dense solver costs O(n^3) whatever k is, ARPACK about 3 k products of O(n^2) and, for
-    larger k, the orthogonalisation of its basis. Measured (``benchmarks/eigensolvers.py``), they
-    break even near k = n / 8; below a few hundred rows both take milliseconds, and the dense one
-    is exact.
+    larger k, the orthogonalisation of its basis. They break even near k = n / 8, as
+    ``benchmarks/bench_eigensolvers.py`` shows; below a few hundred rows both take milliseconds,
+    and the dense one is exact.
     """
     return "arpack" if n > 300 and k < n / 8 else "dense"
 

@@ -239,9 +239,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         X_new : ndarray of shape (n_new, n_components)
         """
         check_is_fitted(self)
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-        )
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         codes = np.empty((X.shape[0], self._n_features_out), np.result_type(X, self._alphas))
         for rows in gen_batches(X.shape[0], BLOCK_ROWS):
             K = self._kernel_values(X[rows], self.X_fit_)

@@ -14,18 +14,18 @@ from collections.abc import Callable, Mapping, Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-SKY, PURPLE, YELLOW, BLACK = "#56B4E9", "#CC79A7", "#F0E442", "#000000"
+SKY, PURPLE, BLACK = "#56B4E9", "#CC79A7", "#000000"
 
 #: Line style of each method, for ``ax.plot(..., **METHOD_STYLES["PCA"])``.
 METHOD_STYLES: dict[str, dict] = {
     "PCA": {"color": BLUE, "marker": "o"},
     "PCA, not centred": {"color": SKY, "marker": "o", "linestyle": "--"},
     "KPCA": {"color": ORANGE, "marker": "s"},
-    "KPCA, not centred": {"color": YELLOW, "marker": "s", "linestyle": "--"},
+    "KPCA, not centred": {"color": "#8C5A00", "marker": "s", "linestyle": "--"},
     "Nyström": {"color": PURPLE, "marker": "D"},
     "GHA": {"color": SKY, "marker": "v"},
     "KHA": {"color": RED, "marker": "v"},
@@ -64,7 +64,8 @@ def show_images(
     column_titles: Sequence[str] | None = None,
     signed: bool = False,
     scale: float = 0.75,
-) -> Figure:
+    fig: Figure | SubFigure | None = None,
+) -> Figure | SubFigure:
     """Draw images as a grid, a labelled row for each entry of `rows`.
 
     Parameters
@@ -80,14 +81,16 @@ def show_images(
         about zero. Otherwise white is 0 and black is 1.
     scale : float, default=0.75
         Size of an image in inches.
+    fig : Figure or SubFigure, default=None
+        Draw here. None makes a figure of fitting size.
     """
     n_columns = max(len(images) for images in rows.values())
-    label_width = 0.085 * max(map(len, rows)) + 0.1
-    height = (scale + 0.04) * len(rows) + (0.3 if column_titles else 0)
-    fig, axes = plt.subplots(
-        len(rows), n_columns, figsize=(scale * n_columns + label_width, height), squeeze=False
-    )
-    fig.get_layout_engine().set(w_pad=0.04, h_pad=0.02, wspace=0.02, hspace=0.02)
+    if fig is None:
+        label_width = 0.085 * max(map(len, rows)) + 0.1
+        height = (scale + 0.04) * len(rows) + (0.3 if column_titles else 0)
+        fig = plt.figure(figsize=(scale * n_columns + label_width, height))
+        fig.get_layout_engine().set(w_pad=0.04, h_pad=0.02, wspace=0.02, hspace=0.02)
+    axes = fig.subplots(len(rows), n_columns, squeeze=False)
     for axes_row, (label, images) in zip(axes, rows.items(), strict=True):
         for ax in axes_row:
             ax.set(xticks=[], yticks=[])
@@ -110,6 +113,45 @@ def plot_points(X: np.ndarray, y: np.ndarray, ax: Axes) -> None:
         ax.scatter(*X[y == label].T, s=12, color=color, edgecolor="white", linewidth=0.3)
 
 
+def plot_contours(
+    functions: Mapping[str, Callable[[np.ndarray], np.ndarray]],
+    X: np.ndarray,
+    y: np.ndarray,
+    *,
+    fig: Figure | SubFigure | None = None,
+) -> Figure | SubFigure:
+    """Draw functions on the plane as contour lines, a panel each, with the points.
+
+    Parameters
+    ----------
+    functions : mapping of str to callable
+        Panel title -> a function of points (n, 2) with values (n,) or (n, k), of which the first
+        column is drawn.
+    X : ndarray of shape (n, 2)
+    y : ndarray of shape (n,)
+        Classes, by which the points are coloured.
+    fig : Figure or SubFigure, default=None
+        Draw here. None makes a figure of fitting size.
+    """
+    margin = 0.35 * np.ptp(X, axis=0)
+    low, high = X.min(axis=0) - margin, X.max(axis=0) + margin
+    grid = np.meshgrid(np.linspace(low[0], high[0], 120), np.linspace(low[1], high[1], 120))
+    points = np.column_stack([g.ravel() for g in grid])
+    if fig is None:
+        fig = plt.figure(figsize=(3.3 * len(functions), 3.2))
+    axes = fig.subplots(1, len(functions), sharey=True, squeeze=False)
+    for ax, (title, function) in zip(axes[0], functions.items(), strict=True):
+        surface = function(points).reshape(len(points), -1)[:, 0].reshape(grid[0].shape)
+        size = np.abs(surface).max() or 1
+        ax.contourf(*grid, surface, levels=16, cmap="PuOr", vmin=-size, vmax=size, alpha=0.6)
+        ax.contour(*grid, surface, levels=16, colors="white", linewidths=0.6)
+        plot_points(X, y, ax)
+        ax.set(xlabel="$x_1$", title=title, aspect="equal")
+        ax.grid(False)
+    axes[0, 0].set_ylabel("$x_2$")
+    return fig
+
+
 def plot_geometry(
     encode: Callable[[np.ndarray], np.ndarray],
     X: np.ndarray,
@@ -117,8 +159,8 @@ def plot_geometry(
     *,
     n_components: int = 3,
     title: str = "component {}",
-) -> Figure:
-    """Draw each component of a code over the plane, as contour lines, with the points.
+) -> Figure | SubFigure:
+    """Draw each component of a code over the plane.
 
     A component of PCA is a linear function, whose contours are parallel lines; those of a
     non-linear method bend.
@@ -134,23 +176,10 @@ def plot_geometry(
     title : str, default='component {}'
         Title of a panel, with a place for the component's number.
     """
-    margin = 0.35 * np.ptp(X, axis=0)
-    low, high = X.min(axis=0) - margin, X.max(axis=0) + margin
-    grid = np.meshgrid(np.linspace(low[0], high[0], 120), np.linspace(low[1], high[1], 120))
-    values = encode(np.column_stack([g.ravel() for g in grid]))
-    fig, axes = plt.subplots(
-        1, n_components, figsize=(3.3 * n_components, 3.2), sharey=True, squeeze=False
-    )
-    for j, ax in enumerate(axes[0]):
-        surface = values[:, j].reshape(grid[0].shape)
-        size = np.abs(surface).max()
-        ax.contourf(*grid, surface, levels=16, cmap="PuOr", vmin=-size, vmax=size, alpha=0.6)
-        ax.contour(*grid, surface, levels=16, colors="white", linewidths=0.6)
-        plot_points(X, y, ax)
-        ax.set(xlabel="$x_1$", title=title.format(j + 1), aspect="equal")
-        ax.grid(False)
-    axes[0, 0].set_ylabel("$x_2$")
-    return fig
+    functions = {
+        title.format(j + 1): lambda points, j=j: encode(points)[:, j] for j in range(n_components)
+    }
+    return plot_contours(functions, X, y)
 
 
 def plot_codes(
@@ -175,11 +204,11 @@ def plot_codes(
         for label, color in zip(classes, colors, strict=True):
             points = code[y == label]
             ax.scatter(points[:, i], points[:, j], s=7, color=color, alpha=0.45, linewidth=0)
-        for label, color in zip(classes, colors, strict=True):
-            middle = np.median(code[y == label], axis=0)
+        middles = np.array([np.median(code[y == label][:, [i, j]], axis=0) for label in classes])
+        middles = _spread(middles, scale=np.ptp(code[:, [i, j]], axis=0))
+        for label, color, middle in zip(classes, colors, middles, strict=True):
             ax.text(
-                middle[i],
-                middle[j],
+                *middle,
                 str(label),
                 ha="center",
                 va="center",
@@ -190,6 +219,18 @@ def plot_codes(
             )
         ax.set(xlabel=f"component {i + 1}", ylabel=f"component {j + 1}", title=title)
     return fig
+
+
+def _spread(points: np.ndarray, *, scale: np.ndarray, distance: float = 0.075) -> np.ndarray:
+    """Push points apart until all are `distance` apart in units of `scale`."""
+    points = points / scale
+    for _ in range(100):
+        differences = points[:, None] - points
+        gaps = np.linalg.norm(differences, axis=2) + 1e-9
+        push = np.where(gaps < distance, (distance - gaps) / gaps, 0)
+        np.fill_diagonal(push, 0)
+        points = points + 0.5 * np.einsum("ij,ijk->ik", push, differences)
+    return points * scale
 
 
 def plot_extremes(

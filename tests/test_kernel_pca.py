@@ -58,9 +58,7 @@ def test_no_check_is_missing():
     """As many checks are collected as for scikit-learn's own KernelPCA, and none is expected
     to fail."""
     ours = [c.func.__name__ for _, c in estimator_checks_generator(KernelPCA())]
-    theirs = [
-        c.func.__name__ for _, c in estimator_checks_generator(decomposition.KernelPCA())
-    ]
+    theirs = [c.func.__name__ for _, c in estimator_checks_generator(decomposition.KernelPCA())]
     assert ours == theirs
     assert len(ours) >= 40
 
@@ -282,9 +280,7 @@ def test_components_have_unit_norm_in_feature_space(kernel, center, X):
 
 
 @settings(max_examples=20, deadline=None)
-@given(
-    seed=st.integers(0, 100), shift=st.floats(-5, 5), kernel=st.sampled_from(["linear", "rbf"])
-)
+@given(seed=st.integers(0, 100), shift=st.floats(-5, 5), kernel=st.sampled_from(["linear", "rbf"]))
 def test_translation_changes_nothing(seed, shift, kernel):
     """Centring makes the linear kernel, as the RBF by itself, blind to where the origin is."""
     X = np.random.default_rng(seed).standard_normal((15, 4))
@@ -336,7 +332,7 @@ def test_inverse_errors(X):
     with pytest.raises(NotFittedError, match="fit_inverse_transform=True"):
         KernelPCA(2).fit(X).inverse_transform(np.zeros((1, 2)))
     model = KernelPCA(2, fit_inverse_transform=True).fit(X)
-    with pytest.raises(ValueError, match="X has 3 columns, but the codes .* have 2 components"):
+    with pytest.raises(ValueError, match=r"X has 3 columns, but the codes .* have 2 components"):
         model.inverse_transform(np.zeros((1, 3)))
     with pytest.raises(ValueError, match="X contains NaN"):
         model.inverse_transform([[np.nan, 0.0]])

@@ -76,9 +76,7 @@ def test_centring_never_hurts(shift, k, seed):
 
 def test_components_are_nested(X):
     """The first k of more components are PCA with k components."""
-    np.testing.assert_array_equal(
-        pca(X, 6).truncated(2).reconstruct(X), pca(X, 2).reconstruct(X)
-    )
+    np.testing.assert_array_equal(pca(X, 6).truncated(2).reconstruct(X), pca(X, 2).reconstruct(X))
     with pytest.raises(ValueError, match="k must be between 1 and 6, got 7"):
         pca(X, 6).truncated(7)
 

@@ -1,0 +1,91 @@
+"""Measure CPU time and memory (on Linux), each run in a process of its own with one BLAS thread.
+
+A benchmark is a script ``bench_*.py`` that prints *ratios* against a named peer, measured in the
+same run: seconds depend on the machine and its load, ratios much less.
+"""
+
+import multiprocessing
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+threadpool_limits(1)  # this process, and by the environment its children
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+
+@dataclass
+class Cost:
+    """CPU seconds and extra peak memory in bytes of one call."""
+
+    seconds: float
+    memory: int
+
+
+def _child(pipe, function, arguments):
+    function(*[_small(argument) for argument in arguments])  # imports and first-call costs
+    # getrusage's maximum is inherited from the parent process; Linux lets us start it anew
+    Path("/proc/self/clear_refs").write_text("5")
+    before = _status("VmRSS")
+    start = time.process_time()
+    function(*arguments)
+    seconds = time.process_time() - start
+    pipe.send(Cost(seconds, _status("VmHWM") - before))
+
+
+def _status(field: str) -> int:
+    """Return a memory field of this process in bytes."""
+    (line,) = re.findall(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return 1024 * int(line)
+
+
+def _small(argument):
+    return argument[:50] if isinstance(argument, np.ndarray) else argument
+
+
+def costs(functions: dict[str, Callable], *arguments, repeat: int = 5) -> dict[str, Cost]:
+    """Return the least CPU time and the least extra peak memory of each function.
+
+    The functions take turns, each call in a fresh process, so that a busy moment of the machine
+    does not fall on one of them alone.
+
+    Parameters
+    ----------
+    functions : dict of str to callable
+        Functions of the top level of a module. Each is called once on the first 50 rows of its
+        array arguments before it is measured.
+    *arguments : object
+        Passed to every function.
+    repeat : int, default=5
+        Number of turns.
+    """
+    context = multiprocessing.get_context("spawn")
+    measured: dict[str, list[Cost]] = {name: [] for name in functions}
+    for _ in range(repeat):
+        for name, function in functions.items():
+            receiver, sender = context.Pipe(duplex=False)
+            process = context.Process(target=_child, args=(sender, function, arguments))
+            process.start()
+            sender.close()
+            measured[name].append(receiver.recv())
+            process.join()
+    return {
+        name: Cost(min(c.seconds for c in runs), min(c.memory for c in runs))
+        for name, runs in measured.items()
+    }
+
+
+def verdict(holds: bool) -> str:
+    """Return a word for a table."""
+    return "ok" if holds else "MISSED"
+
+
+def load_average() -> str:
+    """Return the machine's load, to be printed beside every result."""
+    return "load average " + " ".join(f"{load:.1f}" for load in os.getloadavg())

@@ -1,0 +1,312 @@
+"""Execute the notebooks, for reading or for committing.
+
+    python notebooks/build.py              # execute all into build/notebooks, render build/html
+    python notebooks/build.py 01_pca       # the same for one chapter
+    python notebooks/build.py --in-place   # execute the committed notebooks and write them back
+
+What is written back is normalised: a second run differs only where a result changed.
+"""
+
+import argparse
+import base64
+import html
+import multiprocessing
+import os
+import re
+import signal
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import papermill
+from nbconvert import HTMLExporter
+from papermill.exceptions import strip_color
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+OVERVIEW = HERE / "overview.png"
+
+# Everything else in a notebook's metadata tells of the machine or the editor, not of the chapter.
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"file_extension": ".py", "mimetype": "text/x-python", "name": "python"},
+}
+CELL_METADATA = {"tags", "jupyter", "mystnb"}
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+TRACEBACK_LINES = 15
+
+
+@dataclass
+class Run:
+    """One executed notebook; ``error`` is empty if it went well."""
+
+    name: str
+    seconds: float
+    error: str = ""
+
+    @property
+    def status(self) -> str:
+        return "FAILED" if self.error else "ok"
+
+
+def chapters() -> list[Path]:
+    return sorted(HERE.glob("[0-9]*.ipynb"))
+
+
+def title(nb: nbformat.NotebookNode, default: str = "") -> str:
+    """Return the text of the first heading."""
+    for cell in nb.cells:
+        if cell.cell_type == "markdown" and (found := re.search(r"(?m)^# +(.+)$", cell.source)):
+            return found[1].strip()
+    return default
+
+
+# Normal form ------------------------------------------------------------------------------------
+
+
+def normalise(nb: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Bring a notebook to the form in which it is committed, in place.
+
+    Sources, outputs, execution counts, tags and cell ids stay.
+    """
+    nb.metadata = nbformat.from_dict(METADATA)
+    nb.nbformat, nb.nbformat_minor = 4, 5
+    seen: set[str] = set()
+    for number, cell in enumerate(nb.cells):
+        # An id is kept for good, so that inserting a cell leaves the others' lines alone.
+        if "id" not in cell or cell.id in seen:
+            cell.id = next(i for i in _new_ids(number) if i not in seen)
+        seen.add(cell.id)
+        # Papermill gives every cell an empty list of tags.
+        cell.metadata = nbformat.from_dict(
+            {k: v for k, v in cell.metadata.items() if k in CELL_METADATA and v}
+        )
+        if cell.cell_type == "code":
+            cell.outputs = _merge_streams(cell.outputs)
+    return nb
+
+
+def _new_ids(number: int):
+    yield f"cell-{number}"
+    for copy in range(1, 1000):
+        yield f"cell-{number}-{copy}"
+
+
+def _merge_streams(outputs: list) -> list:
+    """Join neighbouring prints: how the kernel cuts them into messages is a matter of timing."""
+    merged: list = []
+    for output in outputs:
+        last = merged[-1] if merged else None
+        if last and output.output_type == last.output_type == "stream" and output.name == last.name:
+            last.text += output.text
+        else:
+            merged.append(output)
+    return merged
+
+
+def to_text(nb: nbformat.NotebookNode) -> str:
+    """Return the file content: sorted keys, one-space indent, a newline at the end."""
+    return nbformat.writes(nb) + "\n"
+
+
+def write_if_changed(nb: nbformat.NotebookNode, path: Path) -> bool:
+    text = to_text(nb)
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return False
+    # Whole or not at all: an interrupted write must not cost a chapter.
+    scratch = path.with_suffix(".tmp")
+    scratch.write_text(text, encoding="utf-8", newline="\n")
+    scratch.replace(path)
+    return True
+
+
+def overview(nb: nbformat.NotebookNode) -> bytes | None:
+    """Return the figure of the cell tagged `overview`, which the README shows, or None."""
+    for cell in nb.cells:
+        if "overview" in cell.metadata.get("tags", []):
+            return base64.b64decode(cell.outputs[0].data["image/png"])
+    return None
+
+
+# Execution --------------------------------------------------------------------------------------
+
+
+def execute(source: Path, target: Path, folder: Path) -> Run:
+    """Run one notebook on its default parameters, in a working directory of its own."""
+    start = time.perf_counter()
+    error = ""
+    target.unlink(missing_ok=True)  # an earlier result must not pass for this one
+    folder.mkdir()
+    try:
+        papermill.execute_notebook(
+            str(source),
+            str(target),
+            kernel_name="python3",
+            cwd=str(folder),
+            progress_bar=False,
+            # ipykernel warns on every start that a local kernel is not encrypted.
+            extra_arguments=["--log-level=ERROR"],
+        )
+    except papermill.PapermillExecutionError as exception:
+        lines = "\n".join(exception.traceback).splitlines()[-TRACEBACK_LINES:]
+        error = f"cell In [{exception.exec_count}] failed:\n" + strip_color("\n".join(lines))
+    except Exception as exception:  # a broken file or a dead kernel: report it, do the others
+        error = f"{type(exception).__name__}: {exception}"
+    return Run(source.stem, time.perf_counter() - start, error)
+
+
+def execute_all(sources: list[Path], output: Path, jobs: int) -> list[Run]:
+    """Execute into ``output``, with one line of progress each; return runs in chapter order."""
+    output.mkdir(parents=True, exist_ok=True)
+    width = max(len(path.stem) for path in sources)
+    runs = []
+    # Empty working directories prove that a chapter needs no file beside it.
+    # Processes, not threads: papermill changes the working directory of its process.
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as neutral,
+        ProcessPoolExecutor(jobs) as pool,
+    ):
+        futures = [
+            pool.submit(execute, path, output / path.name, Path(neutral) / path.stem)
+            for path in sources
+        ]
+        try:
+            for number, future in enumerate(as_completed(futures), start=1):
+                run = future.result()
+                runs.append(run)
+                line = f"{run.name:<{width}}  {run.status:<6} {run.seconds:6.1f} s"
+                print(f"[{number}/{len(sources)}] {line}", flush=True)
+                if run.error:
+                    print("    " + run.error.replace("\n", "\n    "), flush=True)
+        except BaseException:
+            # Killed, not asked: workers would go on with their notebook. Kernels end with them.
+            for worker in multiprocessing.active_children():
+                worker.kill()
+            raise
+    return sorted(runs, key=lambda run: run.name)
+
+
+def prepare_environment(jobs: int) -> None:
+    """Set what the kernels will inherit."""
+    # The defaults must do with the data that come with the installed packages, on any machine.
+    os.environ.pop("AKPCA_DATA", None)
+    # Left over from a script, it would keep figures out of the notebooks.
+    os.environ.pop("MPLBACKEND", None)
+    if jobs > 1:
+        threads = max(1, (os.cpu_count() or 1) // jobs)
+        for variable in THREAD_VARIABLES:
+            os.environ.setdefault(variable, str(threads))
+
+
+# Pages ------------------------------------------------------------------------------------------
+
+
+def render(notebook: Path, folder: Path) -> None:
+    """Write one notebook as a page; formulas are set by MathJax, which the page gets online."""
+    nb = nbformat.read(notebook, as_version=4)
+    name = title(nb, notebook.stem)
+    body, _ = HTMLExporter().from_notebook_node(nb, resources={"metadata": {"name": name}})
+    # Chapters link to each other as notebooks; here they are pages.
+    body = re.sub(r'(href="(?![a-z]+:)[^"#]*)\.ipynb(#[^"]*)?"', r'\1.html\2"', body)
+    (folder / f"{notebook.stem}.html").write_text(body, encoding="utf-8")
+
+
+INDEX = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>akpca</title>
+<style>body {{ font: 1.1rem/1.6 sans-serif; max-width: 45rem; margin: 3rem auto; }}</style>
+</head>
+<body>
+<h1>akpca</h1>
+<ul>
+{items}
+</ul>
+</body>
+</html>
+"""
+
+
+def render_all(sources: list[Path], notebooks: Path, pages: Path) -> None:
+    """Render what was executed, and list every chapter that has a page."""
+    pages.mkdir(parents=True, exist_ok=True)
+    for path in sources:
+        if (notebooks / path.name).exists():
+            render(notebooks / path.name, pages)
+    items = []
+    for path in chapters():
+        executed = notebooks / path.name
+        if executed.exists() and (pages / f"{path.stem}.html").exists():
+            text = html.escape(title(nbformat.read(executed, as_version=4), path.stem))
+            items.append(f'<li><a href="{path.stem}.html">{text}</a></li>')
+    (pages / "index.html").write_text(INDEX.format(items="\n".join(items)), encoding="utf-8")
+
+
+# Command line -----------------------------------------------------------------------------------
+
+
+def select(names: list[str]) -> list[Path]:
+    """Find chapters by name, with or without folder and ending."""
+    known = {path.stem: path for path in chapters()}
+    if not known:
+        sys.exit(f"No notebooks in {HERE}")
+    wanted = [Path(name).name.removesuffix(".ipynb") for name in names] or list(known)
+    if unknown := [name for name in wanted if name not in known]:
+        sys.exit(f"No notebook {', '.join(unknown)}; there are: {', '.join(known)}")
+    return [known[name] for name in wanted]
+
+
+def print_table(runs: list[Run]) -> None:
+    width = max(len("total"), *(len(run.name) for run in runs))
+    print(f"\n{'notebook':<{width}}  {'':<6}  seconds")
+    for run in runs:
+        print(f"{run.name:<{width}}  {run.status:<6}  {run.seconds:7.1f}")
+    print(f"{'total':<{width}}  {'':<6}  {sum(run.seconds for run in runs):7.1f}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="chapters, e.g. 01_pca (default: all)")
+    parser.add_argument("--in-place", action="store_true", help="write the notebooks back")
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "build", help="folder for results (default: build)"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="notebooks at a time (default: 1)")
+    arguments = parser.parse_args()
+
+    sources = select(arguments.names)
+    prepare_environment(arguments.jobs)
+    if arguments.in_place:
+        with tempfile.TemporaryDirectory() as scratch:
+            runs = execute_all(sources, Path(scratch), arguments.jobs)
+            failed = {run.name for run in runs if run.error}
+            for path in sources:
+                if path.stem in failed:
+                    print(f"{path.name}: failed, left as it was")
+                    continue
+                nb = normalise(nbformat.read(Path(scratch) / path.name, as_version=4))
+                print(f"{path.name}: {'written' if write_if_changed(nb, path) else 'unchanged'}")
+                if figure := overview(nb):
+                    OVERVIEW.write_bytes(figure)
+    else:
+        output = arguments.output.resolve()
+        runs = execute_all(sources, output / "notebooks", arguments.jobs)
+        render_all(sources, output / "notebooks", output / "html")
+        print(f"\nRead {output / 'html' / 'index.html'}")
+    print_table(runs)
+    return int(any(run.error for run in runs))
+
+
+if __name__ == "__main__":
+    # A polite kill should clean up as Ctrl-C does.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("Interrupted")

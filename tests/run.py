@@ -1,0 +1,112 @@
+"""All checks in order, and one summary: what ``make test`` runs.
+
+Every step runs, even after a failure. The last line is ``N passed, M failed``.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WORKERS = str(min(4, os.cpu_count() or 1))
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-n", WORKERS]
+RUFF = [sys.executable, "-m", "ruff"]
+
+STEPS = {
+    "ruff check": [*RUFF, "check", "."],
+    "ruff format": [*RUFF, "format", "--check", "."],
+    "unit tests": [*PYTEST, "-m", "not notebook", "tests"],
+    # The numbers in the committed notebooks; a notebook's cells need one kernel, hence loadfile.
+    "notebook outputs": [
+        *PYTEST,
+        *("--nbval-lax", "--nbval-current-env", "--dist", "loadfile", "notebooks"),
+    ],
+    "notebook re-runs": [*PYTEST, "-m", "notebook", "tests"],
+}
+
+
+@dataclass
+class Result:
+    step: str
+    passed: int
+    failed: int
+    skipped: int
+    seconds: float
+
+
+def environment() -> dict[str, str]:
+    """Return the variables for all steps: workers share the cores, data are the bundled ones."""
+    variables = dict(os.environ)
+    variables.pop("AKPCA_DATA", None)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        variables[name] = "1"
+    return variables
+
+
+def call(command: list[str]) -> int:
+    """Run a command in a process group of its own, which goes when we go."""
+    child = subprocess.Popen(command, cwd=ROOT, env=environment(), start_new_session=True)
+    try:
+        return child.wait()
+    except BaseException:  # Ctrl-C, or SIGTERM turned into SystemExit
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(child.pid, number)
+                child.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                continue
+            except ProcessLookupError:
+                break
+        raise
+
+
+def counts(report: Path) -> tuple[int, int, int]:
+    """Read passed, failed and skipped from a JUnit file."""
+    total = failed = skipped = 0
+    for suite in ElementTree.parse(report).iter("testsuite"):
+        total += int(suite.get("tests", 0))
+        failed += int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+        skipped += int(suite.get("skipped", 0))
+    return total - failed - skipped, failed, skipped
+
+
+def run_step(step: str, command: list[str]) -> Result:
+    print(f"\n== {step}: {' '.join(['python', *command[1:]])}", flush=True)
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        is_pytest = "pytest" in command
+        code = call([*command, f"--junitxml={report}"] if is_pytest else command)
+        if is_pytest and report.exists():
+            passed, failed, skipped = counts(report)
+        else:
+            passed, failed, skipped = int(code == 0), 0, 0
+    if code and not failed:
+        failed = 1  # a linter's finding, a crash, or no tests found
+    return Result(step, passed, failed, skipped, time.perf_counter() - start)
+
+
+def main() -> int:
+    # A polite kill should clean up as Ctrl-C does.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        results = [run_step(step, command) for step, command in STEPS.items()]
+    except KeyboardInterrupt:
+        print("\nInterrupted", file=sys.stderr)
+        return 130
+    print(f"\n{'step':<18}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}")
+    for r in results:
+        print(f"{r.step:<18}{r.passed:>8}{r.failed:>8}{r.skipped:>9}{r.seconds:>9.1f}")
+    failed = sum(r.failed for r in results)
+    print(f"\n{sum(r.passed for r in results)} passed, {failed} failed")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
