@@ -12,9 +12,9 @@ FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 CASES = [
-    ("00_start_here.ipynb", dict(seed=1)),
+    ("00_start_here.ipynb", dict(dataset="digits", n_components=5, gamma=0.05, seed=1)),
     ("01_pca.ipynb", dict(dataset="digits", n_components=3, seed=1)),
-    ("02_kernel_trick.ipynb", dict(seed=1)),
+    ("02_kernel_trick.ipynb", dict(dataset="mnist5k", n_samples=500, gamma=0.01)),
     ("03_centering.ipynb", dict(dataset="digits", seed=1)),
 ]
 
