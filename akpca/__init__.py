@@ -3,14 +3,18 @@
 from .datasets import Dataset, dataset_names, load_dataset
 from .kernel_pca import KernelPCA
 from .metrics import reconstruction_error, relative_error
+from .nystrom import NystromKernelPCA
+from .operators import KernelOperator
 from .pca import LinearCode, pca
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Dataset",
+    "KernelOperator",
     "KernelPCA",
     "LinearCode",
+    "NystromKernelPCA",
     "dataset_names",
     "load_dataset",
     "pca",

@@ -8,13 +8,18 @@ vectors as the columns of an (n, k) array.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 from scipy import linalg
-from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh, lobpcg
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import randomized_svd
 
-EIGEN_SOLVERS = ("auto", "dense", "arpack", "randomized")
+EIGEN_SOLVERS = ("auto", "dense", "arpack", "randomized", "krylov", "lobpcg")
+OPERATOR_SOLVERS = ("krylov", "lobpcg", "arpack", "dense")
 
 
 def choose_solver(n: int, k: int) -> str:
@@ -103,6 +108,220 @@ def _randomized(K, k, iterated_power, random_state):
     )
     # singular values are the sizes of eigenvalues; the two bases differ by their signs
     return sizes * np.sign(np.einsum("ij,ji->j", U, Vt)), U
+
+
+@dataclass(frozen=True)
+class KrylovResult:
+    """Eigenpairs found by `block_krylov`.
+
+    Attributes
+    ----------
+    values : ndarray of shape (k,)
+        Descending.
+    vectors : ndarray of shape (n, k)
+        Orthonormal columns.
+    residuals : ndarray of shape (k,)
+        ||K v - nu v|| / nu of each pair, measured and not estimated; for pairs of nearly zero
+        variance, relative to the largest eigenvalue times the root of the machine precision.
+    n_products : int
+        Products with K, each with a block of vectors.
+    converged : bool
+        Whether all residuals are at most `tol`, or as small as the precision of K allows.
+    """
+
+    values: np.ndarray
+    vectors: np.ndarray
+    residuals: np.ndarray
+    n_products: int
+    converged: bool
+
+
+def block_krylov(
+    K,
+    k: int,
+    *,
+    tol: float = 1e-4,
+    max_products: int = 100,
+    start: np.ndarray | None = None,
+    max_basis: int | None = None,
+    callback: Callable[[KrylovResult], bool | None] | None = None,
+    random_state=None,
+) -> KrylovResult:
+    """Return the k leading eigenpairs of a symmetric operator that is dear to multiply with.
+
+    A block Lanczos method: the basis B grows by the residuals R = K V - V diag(nu) of the current
+    Ritz vectors V, which is the direction K B adds, and the projected matrix B^T K B gives better
+    ones. All products are with a block of vectors, so that one sweep over a kernel serves all
+    components. When the basis is full it restarts from the Ritz vectors; K V is kept as a
+    combination of earlier products, so that a restart costs none.
+
+    Parameters
+    ----------
+    K : operator or ndarray of shape (n, n)
+        Anything symmetric with ``shape``, ``dtype`` and ``K @ V``.
+    k : int
+        Number of pairs.
+    tol : float, default=1e-4
+        Largest relative residual ||K v - nu v|| / nu. An eigenvalue is then right to about
+        tol^2 over its relative gap.
+    max_products : int, default=100
+        Give up after so many products; the best pairs so far are returned.
+    start : ndarray of shape (n, b), b >= k, default=None
+        First block, such as the eigenvectors of an approximation. None is random.
+    max_basis : int, default=None
+        Columns of the basis before a restart, at least four blocks. None is ten blocks.
+    callback : callable, default=None
+        Called with the current `KrylovResult` after each product; a true value stops.
+    random_state : int, RandomState instance or None, default=None
+        Of the random start.
+
+    Returns
+    -------
+    result : KrylovResult
+    """
+    n = K.shape[0]
+    if not 1 <= k <= n:
+        raise ValueError(f"k must be between 1 and {n}, the size of K, got {k}")
+    if start is None:
+        width = min(n, k + max(8, k // 4))
+        start = check_random_state(random_state).standard_normal((n, width))
+    if start.shape[0] != n or start.shape[1] < k:
+        raise ValueError(f"start must have {n} rows and at least {k} columns, got {start.shape}")
+    block = linalg.qr(np.asarray(start, np.float64), mode="economic", check_finite=False)[0]
+    width = block.shape[1]
+    max_basis = min(n, max(4 * width, 10 * width if max_basis is None else max_basis))
+    eps = np.finfo(K.dtype).eps
+    basis, images = np.empty((n, 0)), np.empty((n, 0))
+    result = None
+    for n_products in range(1, max_products + 1):
+        images = np.hstack([images, K @ block])
+        basis = np.hstack([basis, block])
+        projected = basis.T @ images
+        values, S = np.linalg.eigh((projected + projected.T) / 2)
+        values, S = values[::-1][:width], S[:, ::-1][:, :width]
+        vectors, products = basis @ S, images @ S
+        R = products - vectors * values
+        norms = np.linalg.norm(R, axis=0)
+        largest = np.abs(values).max()
+        scale = np.maximum(np.abs(values), np.sqrt(eps) * largest)
+        residuals = np.divide(norms, scale, out=np.zeros_like(norms), where=scale > 0)[:k]
+        # no product is better than the precision of K
+        goal = np.maximum(tol * scale, 8 * eps * largest)[:k]
+        converged = bool((norms[:k] <= goal).all()) or basis.shape[1] == n
+        result = KrylovResult(values[:k], vectors[:, :k], residuals, n_products, converged)
+        stop = callback(result) if callback else False
+        if converged or stop:
+            break
+        if basis.shape[1] + width > max_basis:
+            basis, images = vectors, products
+        block = _orthonormal_part(R[:, norms > 0], basis)
+        if block.shape[1] == 0:  # the basis is invariant: nothing more to find
+            break
+    return result
+
+
+def operator_eigenpairs(
+    K,
+    k: int,
+    *,
+    solver: str = "krylov",
+    tol: float = 1e-3,
+    max_products: int = 100,
+    callback: Callable[[KrylovResult], bool | None] | None = None,
+    random_state=None,
+) -> KrylovResult:
+    """Return the k leading eigenpairs of an operator that is known by its products only.
+
+    Parameters
+    ----------
+    K : operator or ndarray of shape (n, n)
+        As in :mod:`akpca.operators`. If it has `nystrom_vectors`, they are the start.
+    k : int
+        Number of pairs.
+    solver : {'krylov', 'lobpcg', 'arpack', 'dense'}, default='krylov'
+        'krylov' is `block_krylov` and 'lobpcg' SciPy's; both multiply with blocks. 'arpack' takes
+        one vector at a time, a sweep over the kernel each: for comparison. 'dense' makes the
+        whole matrix.
+    tol : float, default=1e-3
+        Largest relative residual.
+    max_products : int, default=100
+        Largest number of products of the iterative solvers.
+    callback : callable, default=None
+        Of 'krylov'; see there.
+    random_state : int, RandomState instance or None, default=None
+
+    Returns
+    -------
+    result : KrylovResult
+        With measured residuals, whichever solver it was.
+    """
+    n = K.shape[0]
+    rng = check_random_state(random_state)
+    width = min(n, k + max(8, k // 4))
+    if solver in ("krylov", "lobpcg"):
+        if hasattr(K, "nystrom_vectors") and 4 * width < n:
+            sample = max(width, min(2000, n // 4))
+            start = K.nystrom_vectors(width, n_landmarks=sample, random_state=rng)
+        else:
+            start = rng.standard_normal((n, width))
+    # LOBPCG and ARPACK need room besides the pairs they look for
+    if (solver == "lobpcg" and 5 * width > n) or (solver == "arpack" and k >= n):
+        solver = "dense"
+    if solver == "krylov":
+        options = {"tol": tol, "max_products": max_products, "callback": callback}
+        return block_krylov(K, k, start=start, **options)
+    counter = _Counter(K)
+    if solver == "dense":
+        values, vectors, _ = leading_eigenpairs(K @ np.eye(n), k, solver="dense")
+    elif solver == "arpack":
+        product = LinearOperator(K.shape, matvec=counter.product, dtype=np.float64)
+        v0 = rng.uniform(-1, 1, n)
+        values, vectors = eigsh(product, k, which="LA", tol=tol, v0=v0, maxiter=max_products)
+    elif solver == "lobpcg":
+        product = LinearOperator(
+            K.shape, matvec=counter.product, matmat=counter.product, dtype=np.float64
+        )
+        start = linalg.qr(start, mode="economic", check_finite=False)[0]
+        largest = float(np.linalg.eigvalsh(start.T @ counter.product(start))[-width])
+        with warnings.catch_warnings():
+            # it warns of residuals, which we measure ourselves, and of exact convergence
+            warnings.simplefilter("ignore", UserWarning)
+            warnings.simplefilter("ignore", linalg.LinAlgWarning)
+            values, vectors = lobpcg(
+                product, start, tol=tol * abs(largest), maxiter=max_products, largest=True
+            )
+    else:
+        raise ValueError(f"solver must be one of {OPERATOR_SOLVERS}, got {solver!r}")
+    order = np.argsort(values)[::-1][:k]
+    values, vectors = values[order], vectors[:, order]
+    norms = np.linalg.norm(counter.product(vectors) - vectors * values, axis=0)
+    scale = np.maximum(np.abs(values), np.sqrt(np.finfo(K.dtype).eps) * np.abs(values).max())
+    residuals = np.divide(norms, scale, out=np.zeros_like(norms), where=scale > 0)
+    converged = bool((residuals <= max(tol, 1e-6)).all())
+    return KrylovResult(values, vectors, residuals, counter.n_products, converged)
+
+
+class _Counter:
+    """Counts products with K."""
+
+    def __init__(self, K):
+        self.K = K
+        self.n_products = 0
+
+    def product(self, V):
+        self.n_products += 1
+        return self.K @ V
+
+
+def _orthonormal_part(R: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """Return an orthonormal basis of what the columns of R have outside the span of `basis`."""
+    R = R / np.linalg.norm(R, axis=0)
+    for _ in range(2):  # twice is enough (Kahan and Parlett)
+        R = R - basis @ (basis.T @ R)
+        R, T, _ = linalg.qr(R, mode="economic", pivoting=True, check_finite=False)
+        size = np.abs(np.diag(T))
+        R = R[:, size > 1e-10 * max(size.max(initial=0), 1e-4)]
+    return R[:, : basis.shape[0] - basis.shape[1]]
 
 
 def power_method(

@@ -7,6 +7,7 @@ matrix, and the code of x is f(x)_j = v_j . phi(x) = sum_i alpha_ij k(x, x_i).
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -16,16 +17,25 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     _fit_context,
+    clone,
 )
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils import check_array, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .eigen import EIGEN_SOLVERS, leading_eigenpairs
+from .eigen import EIGEN_SOLVERS, leading_eigenpairs, operator_eigenpairs
 from .kernels import BLOCK_ROWS, KERNELS, Kernel, make_kernel
+from .operators import FeatureOperator, KernelOperator, has_features
+from .preimage import PREIMAGES, CodeSpace, Preimage, make_preimage
+
+# Relative residual at which a matrix-free solver stops by default: eigenvalues are then right to
+# about the square of it.
+MATRIX_FREE_TOL = 1e-3
+# Up to so many explicit features their covariance matrix is formed and decomposed by LAPACK.
+EXACT_FEATURES = 2000
 
 
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -58,12 +68,17 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Ridge penalty of the learned inverse.
     fit_inverse_transform : bool, default=False
         Learn `inverse_transform` by kernel ridge regression from codes to samples.
-    eigen_solver : {'auto', 'dense', 'arpack', 'randomized'}, default='auto'
-        'auto' takes the cheaper of 'dense' (LAPACK) and 'arpack' for the given n and k.
+    eigen_solver : {'auto', 'dense', 'arpack', 'randomized', 'krylov', 'lobpcg'}, default='auto'
+        'dense' (LAPACK), 'arpack' and 'randomized' hold the kernel matrix. 'krylov' (block
+        Lanczos) and 'lobpcg' are matrix-free: they need O(n k) memory and compute each kernel
+        value again in every sweep, or, where that is cheaper, the explicit features of the linear
+        and the degree-2 kernel. 'auto' takes the cheapest that `memory_limit` allows.
     tol : float, default=0
-        Tolerance of ARPACK; 0 is machine precision.
+        Of 'arpack', where 0 is machine precision, and largest relative residual
+        ||K u - nu u|| / nu of the matrix-free solvers, where 0 is 1e-3.
     max_iter : int, default=None
-        Iteration limit of ARPACK. None lets it choose.
+        Iteration limit of 'arpack'; for the matrix-free solvers, sweeps over the kernel, 100 if
+        None.
     iterated_power : int or 'auto', default='auto'
         Power iterations of 'randomized'.
     remove_zero_eig : bool, default=False
@@ -82,6 +97,16 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         and so deserves a width of its own. None is `gamma_`, as in scikit-learn; 'scale' is
         1 / (n_components * variance of the codes).
 
+    preimage : {'ridge', 'eigenvector', 'fixed_point', 'distance'} or Preimage, default=None
+        The decoder of `inverse_transform`, from :mod:`akpca.preimage`; it needs no
+        `fit_inverse_transform`. None is scikit-learn's: kernel ridge regression with the same
+        kernel, `alpha` and `inverse_gamma`, if `fit_inverse_transform`.
+    memory_limit : float, default=2e9
+        Bytes that 'auto' may spend on a kernel matrix. A larger one is never formed: a matrix-free
+        solver sweeps over it, block by block.
+    verbose : bool, default=False
+        Show the progress of a matrix-free solver.
+
     Attributes
     ----------
     eigenvalues_ : ndarray of shape (n_components,)
@@ -96,12 +121,16 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         feature space.
     eigen_solver_ : str
         The solver that was used.
+    residuals_ : ndarray of shape (n_components,)
+        Relative residuals of the eigenpairs, if the solver was matrix-free.
     gamma_ : float
         The value of gamma that was used.
     dual_coef_ : ndarray of shape (n_samples, n_features)
         Coefficients of the learned inverse, if `fit_inverse_transform`.
     inverse_gamma_ : float
         The gamma of the learned inverse, if `fit_inverse_transform`.
+    preimage_ : Preimage
+        The fitted decoder, if `preimage`.
     X_transformed_fit_ : ndarray of shape (n_samples, n_components)
         Codes of the fitted samples, if `fit_inverse_transform`.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features)
@@ -138,6 +167,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         "n_jobs": [None, Integral],
         "center": ["boolean"],
         "inverse_gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale"}), None],
+        "preimage": [StrOptions(set(PREIMAGES)), Preimage, None],
+        "memory_limit": [Interval(Real, 0, None, closed="left")],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -161,6 +193,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         n_jobs=None,
         center=True,
         inverse_gamma=None,
+        preimage=None,
+        memory_limit=2e9,
+        verbose=False,
     ):
         self.n_components = n_components
         self.kernel = kernel
@@ -180,6 +215,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.n_jobs = n_jobs
         self.center = center
         self.inverse_gamma = inverse_gamma
+        self.preimage = preimage
+        self.memory_limit = memory_limit
+        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
@@ -204,8 +242,14 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
         self.X_fit_ = X
         self.gamma_ = 1 / X.shape[1] if self.gamma is None else self.gamma
-        self._decompose(self._fitted_kernel(X))
-        if self.fit_inverse_transform:
+        route = self._choose_route(X)
+        if route == "matrix":
+            self._decompose_matrix(self._fitted_kernel(X))
+        else:
+            self._decompose_operator(X, route)
+        if self.preimage is not None:
+            self.preimage_ = self._fit_preimage(self.preimage)
+        elif self.fit_inverse_transform:
             self._fit_inverse(X)
         return self
 
@@ -251,25 +295,24 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             raise ValueError(self._not_finite("X"))
         return codes
 
-    def inverse_transform(self, X):
-        """Return samples whose codes are near X, by the learned inverse.
-
-        The inverse is a kernel ridge regression of the fitted samples on their codes (Bakir,
-        Weston and Schoelkopf, 2003), so that it knows nothing of the structure of the kernel.
+    def inverse_transform(self, X, *, preimage=None):
+        """Return samples whose codes are near X.
 
         Parameters
         ----------
         X : array-like of shape (n_new, n_components)
+        preimage : str or Preimage, default=None
+            Another decoder than the fitted one; see the parameter of that name.
 
         Returns
         -------
         X_original : ndarray of shape (n_new, n_features)
         """
         check_is_fitted(self)
-        if not self.fit_inverse_transform:
+        if preimage is None and self.preimage is None and not self.fit_inverse_transform:
             raise NotFittedError(
-                "inverse_transform needs fit_inverse_transform=True, "
-                f"which was not set when this {type(self).__name__} was made."
+                "inverse_transform needs fit_inverse_transform=True or a preimage, "
+                f"neither of which was given when this {type(self).__name__} was made."
             )
         X = check_array(X, dtype=[np.float64, np.float32], input_name="X", estimator=self)
         if X.shape[1] != self._n_features_out:
@@ -277,8 +320,37 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 f"X has {X.shape[1]} columns, but the codes of this {type(self).__name__} have "
                 f"{self._n_features_out} components"
             )
+        if preimage is not None or self.preimage is not None:
+            decoder = self.preimage_ if preimage is None else self._fit_preimage(preimage)
+            return decoder.decode(X)
         K = self._kernel_values(X, self.X_transformed_fit_, gamma=self.inverse_gamma_)
         return K @ self.dual_coef_
+
+    def _fit_preimage(self, preimage):
+        """Return a decoder, by name or as an object, fitted to the codes of the samples."""
+        if self.kernel == "precomputed" or sparse.issparse(self.X_fit_):
+            raise ValueError(f"preimage={preimage!r} needs dense samples, not a precomputed kernel")
+        decoder = make_preimage(preimage) if isinstance(preimage, str) else clone(preimage)
+        means = self._column_means if self.center else np.zeros(len(self.X_fit_))
+        space = CodeSpace(
+            X=self.X_fit_,
+            kernel=self._kernel_object(),
+            alphas=self._alphas,
+            codes=self._fitted_codes(),
+            targets=self.X_fit_,
+            column_means=means,
+            grand_mean=float(means.mean(dtype=np.float64)),
+            center=self.center,
+        )
+        return decoder.fit(space)
+
+    def _kernel_object(self):
+        """Return the kernel as an object, or None for a precomputed or callable one."""
+        if isinstance(self.kernel, Kernel):
+            return self.kernel
+        if self.kernel == "precomputed" or callable(self.kernel):
+            return None
+        return make_kernel(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
 
     def _kernel_values(self, X, Y=None, gamma=None):
         """Return k(X, Y), or k(X, X) if Y is None, by whichever kind of kernel was given."""
@@ -311,21 +383,93 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 K[rows] -= half_centred[rows, None]
         return K
 
-    def _decompose(self, K):
+    def _choose_route(self, X):
+        """Return 'matrix', 'features' or 'krylov': hold K, write phi down, or do neither."""
+        n, d = X.shape
+        kernel = self._kernel_object()
+        if kernel is None or self.eigen_solver in ("dense", "arpack", "randomized"):
+            return "matrix"
+        k = n if self.n_components is None else min(n, self.n_components)
+        cost = {"krylov": _sweep_cost(n, d, k)}
+        if has_features(kernel) and not sparse.issparse(X):
+            n_features = FeatureOperator.count_features(kernel, d)
+            if k <= n_features:
+                cost["features"] = _feature_cost(n, n_features, k)
+        if self.eigen_solver == "auto" and X.dtype.itemsize * n**2 <= self.memory_limit:
+            # both are exact, so that an iterative solution would be no fair exchange
+            exact = "features" in cost and n_features <= EXACT_FEATURES
+            cost = {"features": cost["features"]} if exact else {}
+            cost["matrix"] = _matrix_cost(n, d, k)
+        return min(cost, key=cost.get)
+
+    def _decompose_matrix(self, K):
         n = len(K)
         k = n if self.n_components is None else min(n, self.n_components)
         total = float(np.trace(K, dtype=np.float64))
-        values, vectors, self.eigen_solver_ = leading_eigenpairs(
-            K,
+        if self.eigen_solver in ("krylov", "lobpcg"):  # of a precomputed or callable kernel
+            values, vectors = self._iterate(K, k)
+        else:
+            values, vectors, self.eigen_solver_ = leading_eigenpairs(
+                K,
+                k,
+                solver=self.eigen_solver,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                iterated_power=self.iterated_power,
+                random_state=self.random_state,
+                # a precomputed K is the caller's own if no copy was made
+                overwrite=self.kernel != "precomputed" or self.copy_X,
+            )
+        self._set_components(values, vectors, total, K.dtype)
+
+    def _decompose_operator(self, X, route):
+        n = X.shape[0]
+        k = n if self.n_components is None else min(n, self.n_components)
+        make = FeatureOperator if route == "features" else KernelOperator
+        operator = make(X, self._kernel_object(), center=self.center, progress=self.verbose)
+        if route == "features" and operator.n_features < k:
+            # the data have fewer features than their columns promised: zeros are asked for
+            return self._decompose_matrix(self._fitted_kernel(X))
+        self._noise = 4 * np.finfo(X.dtype).eps * np.abs(operator.plain_diagonal()).sum()
+        if route == "features":
+            covariance = operator.covariance
+            if operator.n_features <= EXACT_FEATURES:
+                self.eigen_solver_ = "dense"
+                values, W, _ = leading_eigenpairs(covariance.dense(), k, solver="dense")
+            else:
+                values, W = self._iterate(covariance, k)
+            scale = np.divide(
+                1, np.sqrt(np.abs(values)), out=0 * values, where=values > self._noise
+            )
+            vectors = operator.from_features(W) * scale
+        else:
+            values, vectors = self._iterate(operator, k)
+        self._column_means = operator.means().astype(X.dtype) if self.center else None
+        self._set_components(values, vectors, operator.trace(), X.dtype)
+
+    def _iterate(self, operator, k):
+        solver = "krylov" if self.eigen_solver == "auto" else self.eigen_solver
+        result = operator_eigenpairs(
+            operator,
             k,
-            solver=self.eigen_solver,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            iterated_power=self.iterated_power,
+            solver=solver,
+            tol=self.tol or MATRIX_FREE_TOL,
+            max_products=self.max_iter or 100,
             random_state=self.random_state,
-            # a precomputed K is the caller's own if no copy was made
-            overwrite=self.kernel != "precomputed" or self.copy_X,
         )
+        if not result.converged:
+            warnings.warn(
+                f"eigen_solver={solver!r} stopped after {result.n_products} products with relative "
+                f"residuals up to {result.residuals.max():.1e}; raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        self.eigen_solver_, self.residuals_ = solver, result.residuals
+        return result.values, result.vectors
+
+    def _set_components(self, values, vectors, total, dtype):
+        n = len(vectors)
+        values, vectors = values.astype(dtype), vectors.astype(dtype)
         values = _clean_eigenvalues(values, self._noise)
         vectors, _ = svd_flip(u=vectors, v=None)
         if self.remove_zero_eig or self.n_components is None:
@@ -373,6 +517,27 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     @property
     def _n_features_out(self):
         return self.eigenvalues_.shape[0]
+
+
+# Costs in floating-point operations, or what takes as long. The factors were measured; they decide
+# only which of several right answers is computed. See benchmarks/bench_large.py.
+
+
+def _matrix_cost(n, d, k):
+    """Half of the kernel matrix, then about 3 k products that are bound by memory, or LAPACK."""
+    return n**2 * d + min(20 * k * n**2, 4 * n**3)
+
+
+def _feature_cost(n, n_features, k):
+    """Form the covariance of few features, or sweep five times over many, using them twice."""
+    if n_features <= EXACT_FEATURES:
+        return n * n_features**2 + 4 * n_features**3
+    return 5 * n * n_features * (4 * (1.25 * k + 8) + 60)
+
+
+def _sweep_cost(n, d, k):
+    """About five sweeps over half of the kernel matrix, whose values are used twice."""
+    return 5 * n**2 * (d + 2 * (1.25 * k + 8) + 100)
 
 
 def _check_symmetric(K):

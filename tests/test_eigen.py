@@ -4,8 +4,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_digits
 
-from akpca.eigen import choose_solver, leading_eigenpairs, power_method
+from akpca.eigen import (
+    block_krylov,
+    choose_solver,
+    leading_eigenpairs,
+    operator_eigenpairs,
+    power_method,
+)
+from akpca.kernels import RBF
+from akpca.operators import KernelOperator
 
 
 def with_spectrum(values, seed=0):
@@ -69,6 +78,83 @@ def test_choice_by_cost():
     assert choose_solver(6000, 25) == "arpack"
     assert choose_solver(6000, 3000) == "dense"
     assert choose_solver(100, 2) == "dense"
+
+
+@pytest.mark.parametrize("solver", ["krylov", "lobpcg", "arpack", "dense"])
+@pytest.mark.parametrize("center", [True, False])
+def test_operator_solvers_meet_their_tolerance(solver, center):
+    """Every solver finds LAPACK's pairs of an operator, to the residuals that it reports."""
+    X = load_digits().data[:600] / 16
+    operator = KernelOperator(X, RBF(gamma=0.05), center=center)
+    values, vectors, _ = leading_eigenpairs(operator.dense(), 6, solver="dense")
+    result = operator_eigenpairs(operator, 6, solver=solver, tol=1e-6, random_state=0)
+    assert result.converged
+    assert result.residuals.max() <= 1e-6
+    np.testing.assert_allclose(result.values, values, rtol=1e-9)
+    np.testing.assert_allclose(np.abs(np.sum(result.vectors * vectors, axis=0)), 1, atol=1e-9)
+    measured = operator @ result.vectors - result.vectors * result.values
+    measured = np.linalg.norm(measured, axis=0) / result.values
+    np.testing.assert_allclose(result.residuals, measured, atol=1e-12)
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-5, 1e-10])
+@pytest.mark.parametrize("max_basis", [None, 40])
+def test_block_krylov_stops_at_its_tolerance(tol, max_basis):
+    """The looser the tolerance the fewer the products, with and without restarts."""
+    K = with_spectrum(1 / np.arange(1, 301))
+    result = block_krylov(K, 5, tol=tol, max_basis=max_basis, random_state=0)
+    assert result.converged
+    assert result.residuals.max() <= tol
+    np.testing.assert_allclose(result.values, 1 / np.arange(1, 6), rtol=tol)
+    loose = block_krylov(K, 5, tol=10 * tol, max_basis=max_basis, random_state=0)
+    assert loose.n_products <= result.n_products
+
+
+def test_block_krylov_keeps_its_best_pairs_when_stopped():
+    """max_products and the callback end it early; what is returned is a fair approximation."""
+    K = with_spectrum(1 / np.arange(1, 301))
+    short = block_krylov(K, 3, tol=1e-14, max_products=3, random_state=0)
+    assert short.n_products == 3
+    assert not short.converged
+    np.testing.assert_allclose(short.values, [1, 1 / 2, 1 / 3], rtol=0.05)
+    seen = []
+    stopped = block_krylov(
+        K, 3, tol=1e-14, random_state=0, callback=lambda r: seen.append(r) or len(seen) == 2
+    )
+    assert stopped.n_products == len(seen) == 2
+    assert seen[1].residuals.max() < seen[0].residuals.max()
+
+
+@pytest.mark.parametrize("solver", ["krylov", "lobpcg", "arpack", "dense"])
+def test_operator_solvers_on_degenerate_matrices(solver):
+    """Low rank, repeated eigenvalues and k = n: right values and orthonormal vectors."""
+    low_rank = with_spectrum(np.r_[3.0, 2.0, np.zeros(98)])
+    result = operator_eigenpairs(low_rank, 4, solver=solver, tol=1e-8, random_state=0)
+    np.testing.assert_allclose(result.values, [3, 2, 0, 0], atol=1e-9)
+    repeated = with_spectrum(np.r_[[2.0] * 5, [1.0] * 95])
+    result = operator_eigenpairs(repeated, 5, solver=solver, tol=1e-8, random_state=0)
+    np.testing.assert_allclose(result.values, 2)
+    np.testing.assert_allclose(result.vectors.T @ result.vectors, np.eye(5), atol=1e-8)
+    whole = operator_eigenpairs(np.diag([3.0, 1.0, 2.0]), 3, solver=solver, random_state=0)
+    np.testing.assert_allclose(whole.values, [3, 2, 1])
+
+
+def test_nystrom_start_saves_products():
+    """A start from a sample needs fewer sweeps than a random one."""
+    operator = KernelOperator(load_digits().data / 16, RBF(gamma=0.05))
+    random = block_krylov(operator, 8, tol=1e-3, random_state=0).n_products
+    start = operator.nystrom_vectors(16, n_landmarks=400, random_state=0)
+    assert block_krylov(operator, 8, tol=1e-3, start=start).n_products < random
+
+
+def test_operator_solver_errors():
+    """Unknown solvers, impossible k and a start of the wrong shape are named."""
+    with pytest.raises(ValueError, match="solver must be one of"):
+        operator_eigenpairs(np.eye(5), 1, solver="qr")
+    with pytest.raises(ValueError, match="k must be between 1 and 5"):
+        block_krylov(np.eye(5), 6)
+    with pytest.raises(ValueError, match="start must have 5 rows and at least 2 columns"):
+        block_krylov(np.eye(5), 2, start=np.ones((5, 1)))
 
 
 @settings(max_examples=25, deadline=None)

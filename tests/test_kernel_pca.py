@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn import decomposition
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_circles
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import Perceptron
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -24,6 +24,7 @@ from sklearn.utils.estimator_checks import (
 
 from akpca import KernelPCA, pca, reference
 from akpca.kernels import RBF, Polynomial
+from akpca.preimage import RidgePreimage
 
 KERNEL_NAMES = ["linear", "poly", "rbf", "sigmoid", "cosine", "laplacian", "chi2"]
 
@@ -303,7 +304,111 @@ def test_same_seed_same_bits():
     np.testing.assert_array_equal(fits[0].eigenvectors_, fits[1].eigenvectors_)
 
 
+# ------------------------------------------------------------- without the kernel matrix
+
+
+@pytest.mark.parametrize("solver", ["krylov", "lobpcg"])
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "cosine", "laplacian"])
+@pytest.mark.parametrize("center", [True, False])
+def test_matrix_free_equals_dense(solver, kernel, center):
+    """Codes, new codes, ratios: those of the dense solver, to the tolerance."""
+    X = load_digits().data / 16
+    X, X_new = X[:400], X[400:420]
+    options = {"kernel": kernel, "degree": 2, "gamma": 0.05, "center": center, "random_state": 0}
+    exact = KernelPCA(5, eigen_solver="dense", **options).fit(X)
+    free = KernelPCA(5, eigen_solver=solver, tol=1e-9, **options).fit(X)
+    np.testing.assert_allclose(free.eigenvalues_, exact.eigenvalues_, rtol=1e-9)
+    scale = np.abs(exact.transform(X_new)).max()
+    same_up_to_sign(free.transform(X_new), exact.transform(X_new), atol=1e-5 * scale)
+    same_up_to_sign(free.fit_transform(X), exact.fit_transform(X), atol=1e-5 * scale)
+    np.testing.assert_allclose(
+        free.explained_variance_ratio_, exact.explained_variance_ratio_, rtol=1e-7
+    )
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_memory_limit_changes_the_way_not_the_result(kernel, dtype, monkeypatch):
+    """A kernel matrix larger than memory_limit is not formed; the components stay."""
+    X = (load_digits().data / 16).astype(dtype)
+    options = {"kernel": kernel, "degree": 2, "random_state": 0}
+    held = KernelPCA(4, eigen_solver="arpack", **options).fit(X)
+    for name in ("_fitted_kernel", "_decompose_matrix"):
+        monkeypatch.setattr(KernelPCA, name, lambda *args: pytest.fail("K was formed"))
+    free = KernelPCA(4, memory_limit=1e6, **options).fit(X)
+    assert free.eigen_solver_ in ("krylov", "dense")
+    assert free.eigenvectors_.dtype == dtype
+    np.testing.assert_allclose(free.eigenvalues_, held.eigenvalues_, rtol=1e-4)
+    cosines = np.abs(np.sum(free.eigenvectors_ * held.eigenvectors_, axis=0))
+    assert cosines.min() > 1 - 1e-4
+
+
+def test_few_features_are_decomposed_exactly():
+    """Many samples of few columns: the linear and degree-2 kernels need no n x n matrix."""
+    X = np.random.default_rng(0).standard_normal((1500, 4))
+    for kernel in ("linear", "poly"):
+        options = {"kernel": kernel, "degree": 2}
+        ours = KernelPCA(3, **options).fit(X)
+        theirs = decomposition.KernelPCA(3, eigen_solver="dense", **options).fit(X)
+        assert not hasattr(ours, "residuals_")
+        np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-9)
+        same_up_to_sign(ours.transform(X), theirs.transform(X))
+
+
+def test_matrix_free_on_a_precomputed_kernel(X):
+    """The block solvers also take a matrix that is there already."""
+    K = RBF(gamma=0.4)(X)
+    exact = KernelPCA(3, kernel="precomputed").fit(K)
+    free = KernelPCA(3, kernel="precomputed", eigen_solver="krylov", tol=1e-10).fit(K)
+    same_up_to_sign(free.transform(K), exact.transform(K))
+
+
+def test_a_solver_that_gives_up_says_so():
+    """Too few sweeps: a warning with the residual, and the best so far."""
+    X = np.random.default_rng(0).standard_normal((600, 30))
+    model = KernelPCA(5, kernel="rbf", eigen_solver="krylov", max_iter=1, tol=1e-9, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="stopped after 1 products"):
+        model.fit(X)
+    assert model.residuals_.max() > 1e-9
+
+
 # --------------------------------------------------------------------------------- inverse
+
+
+@pytest.mark.parametrize(
+    ("preimage", "options"),
+    [
+        ("ridge", {"kernel": "rbf", "gamma": 0.05}),
+        ("fixed_point", {"kernel": "rbf", "gamma": 0.05}),
+        ("distance", {"kernel": "rbf", "gamma": 0.05}),
+        (
+            "eigenvector",
+            {"kernel": "poly", "degree": 2, "gamma": 1, "coef0": 0, "center": False},
+        ),
+        (RidgePreimage(alpha=0.1), {"kernel": "linear"}),
+    ],
+)
+def test_preimages_decode(preimage, options):
+    """Each decoder does far better than the mean, by constructor and by argument alike."""
+    X = load_digits().data / 16
+    X_train, X_new = X[:600], X[600:700]
+    model = KernelPCA(10, preimage=preimage, random_state=0, **options).fit(X_train)
+    decoded = model.inverse_transform(model.transform(X_new))
+    spread = np.mean((X_new - X_train.mean(axis=0)) ** 2)
+    assert np.mean((decoded - X_new) ** 2) < 0.5 * spread
+    plain = KernelPCA(10, random_state=0, **options).fit(X_train)
+    by_argument = plain.inverse_transform(plain.transform(X_new), preimage=preimage)
+    np.testing.assert_allclose(by_argument, decoded, atol=1e-8)
+
+
+def test_preimage_that_does_not_fit_the_kernel_is_refused(X):
+    """The error names decoder and kernel."""
+    with pytest.raises(ValueError, match="eigenvector"):
+        KernelPCA(2, kernel="rbf", preimage="eigenvector").fit(X)
+    with pytest.raises(ValueError, match="'preimage' parameter"):
+        KernelPCA(2, preimage="magic").fit(X)
+    with pytest.raises(ValueError, match="needs dense samples"):
+        KernelPCA(2, kernel="precomputed", preimage="ridge").fit(X @ X.T)
 
 
 def test_inverse_of_a_linear_code_is_nearly_exact(X):
@@ -329,7 +434,7 @@ def test_inverse_width_of_its_own_helps():
 
 def test_inverse_errors(X):
     """What an inverse can't do, it says."""
-    with pytest.raises(NotFittedError, match="fit_inverse_transform=True"):
+    with pytest.raises(NotFittedError, match="fit_inverse_transform=True or a preimage"):
         KernelPCA(2).fit(X).inverse_transform(np.zeros((1, 2)))
     model = KernelPCA(2, fit_inverse_transform=True).fit(X)
     with pytest.raises(ValueError, match=r"X has 3 columns, but the codes .* have 2 components"):

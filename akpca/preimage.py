@@ -1,0 +1,615 @@
+"""Pre-images: decoders from the codes of kernel PCA back to input space.
+
+A code y stands for a point of feature space, P phi = sum_j y_j v_j (+ the mean, if centred), which
+is in general not the image phi(x) of any x. A decoder looks for an x that comes near. There are
+four, with one interface::
+
+    decoder = make_preimage("fixed_point").fit(space)   # space: a CodeSpace
+    X_hat = decoder.decode(Y)                           # (m, k) codes to (m, d) samples
+
+============== ===================== ==============================================================
+name           kernel                idea
+============== ===================== ==============================================================
+'ridge'        any                   learn the map from codes to samples (Bakir et al., 2003)
+'eigenvector'  polynomial, degree 2  P phi is a matrix: take its leading eigenvector (Cohen et al.,
+                                     2016)
+'fixed_point'  RBF                   climb to the x nearest to P phi (Mika et al., 1999)
+'distance'     RBF, linear,          from distances in feature space to distances in input space,
+               polynomial (odd)      then trilaterate (Kwok and Tsang, 2003)
+============== ===================== ==============================================================
+
+The contract, stated once: `fit` takes a `CodeSpace` and keeps references to its arrays; `decode`
+works in blocks of rows, so that its memory does not grow with the number of codes; float32 codes
+and samples give float32; codes far from all data give finite samples, never NaN. Decoders are
+scikit-learn objects as far as `get_params`, `clone` and ``repr`` go.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import linalg, sparse
+from sklearn.base import BaseEstimator
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils import check_array, gen_batches
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import row_norms
+from sklearn.utils.validation import check_is_fitted
+
+from .eigen import leading_eigenpairs
+from .kernels import BLOCK_ROWS, KERNELS, RBF, Kernel, Linear, Polynomial, _gamma, make_kernel
+
+# Numbers in the largest temporary array of a block: 32 MB in float64.
+BLOCK_SIZE = 2**22
+# Numbers that `EigenvectorPreimage` may store to save work: 256 MB in float64.
+STORED_SIZE = 2**25
+# Up to this size NumPy's solver for stacks of matrices beats one LAPACK or ARPACK call for each.
+STACKED_EIGH_SIZE = 32
+
+
+@dataclass(frozen=True, eq=False)
+class CodeSpace:
+    """What a decoder needs of a fitted kernel PCA: v_j = sum_i alpha_ij phi(x_i) and some codes.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+        The fitted samples, or landmarks, by which the components are expressed.
+    kernel : Kernel or None
+        None, for a kernel that is no object of :mod:`akpca.kernels`, leaves only 'ridge'.
+    alphas : ndarray of shape (n, k)
+        Coefficients of the components, which have norm 1 in feature space.
+    codes : ndarray of shape (n_codes, k)
+        Codes of samples that are known,
+    targets : ndarray of shape (n_codes, d)
+        and those samples: usually X itself, and then best the same object.
+    column_means : ndarray of shape (n,)
+        phi(x_i) . mean: the means of the columns of k(X, X). Not used if `center` is False.
+    grand_mean : float
+        ||mean||^2: the mean of `column_means`. Not used if `center` is False.
+    center : bool, default=True
+        Whether codes are relative to a mean in feature space.
+    mean_weights : ndarray of shape (n,), default=None
+        That mean is sum_i mean_weights_i phi(x_i). None is 1 / n each, the mean of the fitted
+        samples; landmarks may have to express the mean of other samples.
+    """
+
+    X: np.ndarray
+    kernel: Kernel | None
+    alphas: np.ndarray
+    codes: np.ndarray
+    targets: np.ndarray
+    column_means: np.ndarray
+    grand_mean: float
+    center: bool = True
+    mean_weights: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        """Check that the arrays are dense and their shapes agree."""
+        if sparse.issparse(self.X) or sparse.issparse(self.targets):
+            raise ValueError("pre-images need dense samples, got a sparse matrix")
+        n, d = self.X.shape
+        k = self.alphas.shape[1]
+        shapes = {
+            "alphas": (n, k),
+            "codes": (len(self.codes), k),
+            "targets": (len(self.codes), d),
+            "column_means": (n,),
+        }
+        if self.mean_weights is not None:
+            shapes["mean_weights"] = (n,)
+        for name, shape in shapes.items():
+            if np.shape(getattr(self, name)) != shape:
+                raise ValueError(
+                    f"{name} must have shape {shape}, got {np.shape(getattr(self, name))}"
+                )
+
+    @cached_property
+    def origin(self) -> np.ndarray:
+        """Coefficients of the point of feature space that the code 0 stands for, shape (n,)."""
+        n, dtype = len(self.X), self.alphas.dtype
+        if not self.center:
+            return np.zeros(n, dtype)
+        return np.full(n, 1 / n, dtype) if self.mean_weights is None else self.mean_weights
+
+    @cached_property
+    def mean_code(self) -> np.ndarray:
+        """Inner products of the components with the mean in feature space, shape (k,)."""
+        if not self.center:
+            return np.zeros(self.alphas.shape[1], self.alphas.dtype)
+        return self.alphas.T @ self.column_means
+
+    def expansion(self, Y: np.ndarray) -> np.ndarray:
+        """Return g with P phi = sum_i g_i phi(x_i) for each row of Y, shape (m, n)."""
+        return Y @ self.alphas.T + self.origin
+
+    def squared_norms(self, Y: np.ndarray) -> np.ndarray:
+        """Return ||P phi||^2 = g^T K g for each row of Y, without K. Shape (m,)."""
+        norms = row_norms(Y, squared=True)
+        if self.center:
+            # ||sum_j y_j v_j + mean||^2, and the v_j are orthonormal
+            norms = norms + 2 * (Y @ self.mean_code) + self.grand_mean
+        return np.maximum(norms, 0)
+
+    @cached_property
+    def target_means(self) -> np.ndarray:
+        """Inner products of phi(target) with the mean in feature space, shape (n_codes,)."""
+        if not self.center:
+            return np.zeros(len(self.targets), self.alphas.dtype)
+        if self.targets is self.X:
+            return self.column_means
+        blocks = gen_batches(len(self.targets), BLOCK_ROWS)
+        return np.concatenate([self.kernel(self.targets[b], self.X) @ self.origin for b in blocks])
+
+    def inner_products(self, Y: np.ndarray) -> np.ndarray:
+        """Return phi(target) . P phi for each row of Y and each target, shape (m, n_codes).
+
+        Since the code of a target is v_j . (phi(target) - mean), no kernel values are needed.
+        """
+        return Y @ (self.codes + self.mean_code).T + self.target_means
+
+
+class Preimage(BaseEstimator, ABC):
+    """Base class: checks arguments and cuts the work into blocks."""
+
+    name: ClassVar[str]
+    # what `supports` wants, in words
+    allowed: ClassVar[str] = "any kernel"
+
+    def supports(self, kernel: Kernel | None) -> bool:
+        """Return whether codes of kernel PCA with this kernel can be decoded."""
+        return True
+
+    def fit(self, space: CodeSpace) -> Preimage:
+        """Prepare to decode.
+
+        Parameters
+        ----------
+        space : CodeSpace
+
+        Returns
+        -------
+        self : object
+        """
+        self._validate_params()
+        if not self.supports(space.kernel):
+            raise ValueError(
+                f"preimage={self.name!r} can't invert kernel={space.kernel!r}: "
+                f"it needs {self.allowed}"
+            )
+        self.space_ = space
+        self._fit(space)
+        return self
+
+    def decode(self, Y) -> np.ndarray:
+        """Return samples whose codes are near the rows of Y.
+
+        Parameters
+        ----------
+        Y : array-like of shape (m, k)
+
+        Returns
+        -------
+        X_hat : ndarray of shape (m, d)
+        """
+        check_is_fitted(self)
+        Y = check_array(Y, dtype=[np.float64, np.float32], input_name="Y", estimator=self)
+        k, targets = self.space_.codes.shape[1], self.space_.targets
+        if Y.shape[1] != k:
+            raise ValueError(f"Y has {Y.shape[1]} columns, but the codes have {k} components")
+        Y = Y.astype(np.result_type(Y, targets), copy=False)
+        X_hat = np.empty((len(Y), targets.shape[1]), Y.dtype)
+        self._start_decoding()
+        for rows in gen_batches(len(Y), self._block_rows()):
+            X_hat[rows] = self._decode(Y[rows])
+        return X_hat
+
+    def _block_rows(self) -> int:
+        return BLOCK_ROWS
+
+    def _start_decoding(self) -> None:
+        """Reset what is counted during `decode`."""
+
+    @abstractmethod
+    def _fit(self, space: CodeSpace) -> None:
+        """Do the work that does not depend on the codes to decode."""
+
+    @abstractmethod
+    def _decode(self, Y: np.ndarray) -> np.ndarray:
+        """Decode one block of codes."""
+
+
+class RidgePreimage(Preimage):
+    """Kernel ridge regression: x-hat = mean + (K + alpha I)^{-1} (X - mean) applied to k(y, y_i).
+
+    K_ij = k(y_i, y_j) is a kernel of its own on the codes y_i of the known samples X. The decoder
+    of Bakir, Weston and Schoelkopf (2003) knows nothing of the kernel of the PCA, so that it serves
+    any, and often reconstructs best: it minimises an error in input space, which the others do
+    not. Its fit solves a linear system of n_codes equations: O(n_codes^3) time and O(n_codes^2)
+    memory.
+
+    Parameters
+    ----------
+    kernel : str or Kernel, default='rbf'
+        On codes: a name, or an object of :mod:`akpca.kernels`, whose own parameters hold.
+    gamma : float, 'scale' or None, default='scale'
+        Coefficient of a kernel given by name. 'scale' is 1 / (k * variance of the codes), None is
+        1 / k.
+    alpha : float, default=1.0
+        Penalty. Best chosen by cross-validation: small for clean data, larger for noise.
+    fit_intercept : bool, default=True
+        Far from all codes answer the mean of the samples. False answers 0, as scikit-learn's
+        ``KernelPCA(fit_inverse_transform=True)`` does.
+
+    Attributes
+    ----------
+    gamma_ : float
+        The coefficient that was used.
+    dual_coef_ : ndarray of shape (n_codes, d)
+    """
+
+    name = "ridge"
+    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
+        "kernel": [StrOptions(set(KERNELS)), Kernel],
+        "gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale"}), None],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "fit_intercept": ["boolean"],
+    }
+
+    def __init__(self, kernel="rbf", *, gamma="scale", alpha=1.0, fit_intercept=True):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+
+    def _fit(self, space):
+        codes, targets = space.codes, space.targets
+        self.gamma_ = 1 / codes.shape[1] if self.gamma is None else self.gamma
+        if self.gamma == "scale":
+            variance = float(codes.var())
+            self.gamma_ = 1 / (codes.shape[1] * variance) if variance > 0 else 1.0
+        self._kernel = self.kernel
+        if isinstance(self.kernel, str):
+            self._kernel = make_kernel(self.kernel, gamma=self.gamma_)
+        self._mean = targets.mean(axis=0) * self.fit_intercept
+        K = self._kernel(codes)
+        K.flat[:: len(K) + 1] += self.alpha
+        try:
+            # symmetric, so the transpose is K in LAPACK's order and nothing is copied
+            factor = linalg.cho_factor(K.T, overwrite_a=True)
+        except linalg.LinAlgError as error:
+            raise ValueError(
+                f"preimage='ridge' can't be fitted with alpha={self.alpha}: the kernel matrix of "
+                "the codes is singular; give a larger alpha"
+            ) from error
+        self.dual_coef_ = linalg.cho_solve(factor, targets - self._mean, overwrite_b=True)
+
+    def _decode(self, Y):
+        return self._kernel(Y, self.space_.codes) @ self.dual_coef_ + self._mean
+
+
+class EigenvectorPreimage(Preimage):
+    """Leading eigenpair: x-hat = sqrt(max(lambda_1, 0)) v_1 of the matrix M = sum_i g_i x_i x_i^T.
+
+    Here P phi = sum_i g_i phi(x_i), and the kernel is (x.y)^2. Its feature space consists of
+    symmetric matrices, phi(x) = x x^T, and by Eckart and Young the image nearest to M = P phi is
+    its best approximation of rank 1 (section 4 of the AKPCA report). Where no eigenvalue is
+    positive that is 0.
+
+    (gamma x.y + c)^2 is the same kernel of z = (sqrt(gamma) x, sqrt(c)). If c > 0, the leading
+    eigenvector of the larger matrix gives the direction of x; its length and its sign are those
+    of the best x on that line, where ||phi(x) - P phi||^2 is a polynomial of degree 4.
+
+    Parameters
+    ----------
+    sign : {'sum', 'nearest'}, default='sum'
+        With coef0=0, phi(x) = phi(-x): the code does not know the sign, so a rule must decide.
+        'sum' makes the sum of the entries of x-hat positive, which is right for non-negative
+        data such as grey images; other data can come back with flipped sign. 'nearest' makes
+        the inner product with the known sample of nearest code positive. Ignored if coef0 > 0,
+        where signs are known.
+    """
+
+    name = "eigenvector"
+    allowed = "a polynomial kernel with degree=2, gamma > 0 and coef0 >= 0"
+    _parameter_constraints: dict = {  # noqa: RUF012
+        "sign": [StrOptions({"sum", "nearest"})]
+    }
+
+    def __init__(self, sign="sum"):
+        self.sign = sign
+
+    def supports(self, kernel):  # noqa: D102
+        return (
+            isinstance(kernel, Polynomial)
+            and kernel.degree == 2
+            and kernel.coef0 >= 0
+            and (kernel.gamma is None or kernel.gamma > 0)
+        )
+
+    def _fit(self, space):
+        X = space.X
+        self._root_gamma = float(np.sqrt(_gamma(space.kernel.gamma, X)))
+        self._root_coef0 = float(np.sqrt(space.kernel.coef0))
+        self._Z = self._root_gamma * X
+        if self._root_coef0:
+            self._Z = np.hstack([self._Z, np.full((len(X), 1), self._root_coef0, X.dtype)])
+        # M is affine in y: with few components, add up their d x d matrices and the mean's
+        size = self._Z.shape[1]
+        self._basis = None
+        if (space.alphas.shape[1] + 1) * size**2 <= STORED_SIZE:
+            columns = [*space.alphas.T, space.origin]
+            self._basis = np.array([((self._Z.T * column) @ self._Z).ravel() for column in columns])
+        if self.sign == "nearest":
+            self._neighbors = NearestNeighbors(n_neighbors=1).fit(space.codes)
+
+    def _decode(self, Y):
+        size = self._Z.shape[1]
+        X_hat = np.empty((len(Y), self.space_.X.shape[1]), Y.dtype)
+        step = max(1, BLOCK_SIZE // size**2)
+        # one buffer for all: fresh pages of memory would cost more than the product itself
+        buffer = np.empty((min(step, len(Y)), size**2), np.result_type(Y, self._Z))
+        for rows in gen_batches(len(Y), step):
+            M = self._matrices(Y[rows], buffer)
+            values, vectors = _leading(M)
+            if self._root_coef0:
+                X_hat[rows] = _best_on_line(M, vectors, self._root_coef0)
+            else:
+                X_hat[rows] = np.sqrt(np.maximum(values, 0))[:, None] * vectors
+        if not self._root_coef0:
+            towards = 1.0
+            if self.sign == "nearest":
+                nearest = self._neighbors.kneighbors(Y, return_distance=False)[:, 0]
+                towards = self.space_.targets[nearest]
+            X_hat[np.sum(X_hat * towards, axis=1) < 0] *= -1
+        return X_hat / self._root_gamma
+
+    def _matrices(self, Y, buffer):
+        """Write M for each row of Y into the buffer, as an array of shape (len(Y), size, size)."""
+        size, out = self._Z.shape[1], buffer[: len(Y)]
+        if self._basis is not None:
+            np.matmul(np.hstack([Y, np.ones((len(Y), 1), Y.dtype)]), self._basis, out=out)
+        else:
+            for M, g in zip(out, self.space_.expansion(Y), strict=True):
+                np.matmul(self._Z.T * g, self._Z, out=M.reshape(size, size))
+        return out.reshape(-1, size, size)
+
+
+class FixedPointPreimage(Preimage):
+    """Fixed point: x <- sum_i w_i x_i / sum_i w_i with w_i = g_i k(x, x_i), for the RBF kernel.
+
+    P phi = sum_i g_i phi(x_i), and since k(x, x) = 1 the image nearest to it is the one of largest
+    rho(x) = P phi . phi(x) = sum_i w_i, whose gradient vanishes just at the fixed points of this
+    iteration (Mika et al., 1999). Some g_i are negative, so that a full step may overshoot; but
+    while rho > 0 it points uphill. Here a step that does not climb is halved until it does, so
+    that rho never falls.
+
+    The climb starts at the known sample of nearest code. Where rho is not positive there, it
+    starts from the next nearest ones, at last from the mean of all samples. If that fails too, the
+    answer is the mean of these neighbours, weighted by the inverse of their distances in code
+    space.
+
+    Parameters
+    ----------
+    max_iter : int, default=100
+        Steps from each start.
+    tol : float, default=1e-5
+        A point is done when a step is shorter than this times 1 / sqrt(gamma), the kernel's width.
+    n_restarts : int, default=4
+        Further neighbours to start from, where the first is no good.
+
+    Attributes
+    ----------
+    n_iter_ : int
+        Most steps that a point took in the last call of `decode`.
+    n_fallbacks_ : int
+        How many points the last call of `decode` answered by the mean of neighbours.
+    """
+
+    name = "fixed_point"
+    allowed = "an RBF kernel with gamma > 0"
+    _parameter_constraints: dict = {  # noqa: RUF012
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "n_restarts": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    def __init__(self, *, max_iter=100, tol=1e-5, n_restarts=4):
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_restarts = n_restarts
+
+    def supports(self, kernel):  # noqa: D102
+        return isinstance(kernel, RBF) and (kernel.gamma is None or kernel.gamma > 0)
+
+    def _fit(self, space):
+        self._shortest = self.tol / np.sqrt(_gamma(space.kernel.gamma, space.X))
+        n_neighbors = min(1 + self.n_restarts, len(space.codes))
+        self._neighbors = NearestNeighbors(n_neighbors=n_neighbors).fit(space.codes)
+        self._mean = space.targets.mean(axis=0)
+
+    def _start_decoding(self):
+        self.n_iter_ = self.n_fallbacks_ = 0
+
+    def _decode(self, Y):
+        G = self.space_.expansion(Y)
+        distances, nearest = self._neighbors.kneighbors(Y)
+        starts = [self.space_.targets[column] for column in nearest.T]
+        weights = 1 / np.maximum(distances, np.finfo(distances.dtype).tiny ** 0.5)
+        weights /= weights.sum(axis=1, keepdims=True)
+        X_hat = sum(w[:, None] * start for w, start in zip(weights.T, starts, strict=True))
+        todo = np.arange(len(Y))
+        for start in [*starts, np.broadcast_to(self._mean, X_hat.shape)]:
+            found, rho = self._climb(start[todo], G[todo])
+            good = rho > 0
+            X_hat[todo[good]] = found[good]
+            todo = todo[~good]
+            if not len(todo):
+                break
+        self.n_fallbacks_ += len(todo)
+        return X_hat
+
+    def _climb(self, X_hat, G):
+        """Return the ends of the climbs and their rho, which is -inf where there was none."""
+        rho, goal = self._step(X_hat, G)
+        length = np.ones_like(rho)
+        going = np.flatnonzero(rho > 0)
+        for iteration in range(1, self.max_iter + 1):
+            if not len(going):
+                break
+            move = length[going, None] * (goal[going] - X_hat[going])
+            trial = X_hat[going] + move
+            trial_rho, trial_goal = self._step(trial, G[going])
+            up = trial_rho >= rho[going]
+            length[going] = np.where(up, np.minimum(1, 2 * length[going]), length[going] / 2)
+            better = going[up]
+            X_hat[better], rho[better], goal[better] = trial[up], trial_rho[up], trial_goal[up]
+            going = going[row_norms(move) > self._shortest]
+            self.n_iter_ = max(self.n_iter_, iteration)
+        return X_hat, rho
+
+    def _step(self, X_hat, G):
+        """Return rho(x) and where a full step leads."""
+        X = self.space_.X
+        W = self.space_.kernel(X_hat, X)
+        W *= G
+        rho = W.sum(axis=1)
+        goal = W @ X
+        # a sum that is all cancellation is no better than one that is not positive
+        usable = rho > np.finfo(W.dtype).eps * np.abs(W, out=W).sum(axis=1)
+        goal /= np.where(usable, rho, 1)[:, None]
+        return np.where(usable, rho, -np.inf), goal
+
+
+class DistancePreimage(Preimage):
+    """Trilateration: x-hat = the point of the neighbours' span with ||x-hat - x_i|| = d_i.
+
+    The distances of P phi from phi(x_i) in feature space, ||P phi||^2 + k(x_i, x_i) - 2 P phi .
+    phi(x_i), tell the distances d_i in input space wherever k(x, x_i) is an invertible function of
+    the distance or the inner product of x and x_i; for the RBF kernel,
+    d_i^2 = -log(1 - distance^2 / 2) / gamma. The x-hat that has these distances from the nearest
+    x_i in the sense of least squares is a closed formula (Kwok and Tsang, 2003):
+
+        x-hat = x-bar + C^+ r,    r_i = (||x_i - x-bar||^2 - d_i^2) / 2 minus its mean,
+
+    where x-bar is the mean of the neighbours and the rows of C are x_i - x-bar. No iteration, no
+    local optimum; x-hat is confined to a flat of n_neighbors - 1 dimensions.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=10
+        Known samples, nearest in feature space, to measure distances from; at most all.
+    """
+
+    name = "distance"
+    allowed = (
+        "a kernel that tells distances: RBF with gamma > 0, linear, "
+        "or polynomial with odd degree and gamma > 0"
+    )
+    _parameter_constraints: dict = {  # noqa: RUF012
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")]
+    }
+
+    def __init__(self, n_neighbors=10):
+        self.n_neighbors = n_neighbors
+
+    def supports(self, kernel):  # noqa: D102
+        if isinstance(kernel, Polynomial) and kernel.degree % 2 != 1:
+            return False
+        if isinstance(kernel, RBF | Polynomial):
+            return kernel.gamma is None or kernel.gamma > 0
+        return isinstance(kernel, Linear)
+
+    def _fit(self, space):
+        self._count = min(self.n_neighbors, len(space.targets))
+        self._target_norms = space.kernel.diag(space.targets)
+
+    def _block_rows(self):
+        n_codes, d = self.space_.targets.shape
+        return max(1, BLOCK_SIZE // max(self._count * d, n_codes))
+
+    def _decode(self, Y):
+        products = self.space_.inner_products(Y)
+        squared = self.space_.squared_norms(Y)[:, None] + self._target_norms - 2 * products
+        nearest = np.argpartition(squared, self._count - 1, axis=1)[:, : self._count]
+        neighbors = self.space_.targets[nearest]
+        squared = self._input_distances(
+            np.take_along_axis(squared, nearest, axis=1),
+            np.take_along_axis(products, nearest, axis=1),
+            neighbors,
+        )
+        center = neighbors.mean(axis=1, keepdims=True)
+        C = neighbors - center
+        r = (np.sum(C**2, axis=2) - squared) / 2
+        r -= r.mean(axis=1, keepdims=True)  # C^+ does not see it, but a large one would round
+        # squared distances are known to eps: directions in which the neighbours hardly differ
+        # would be all rounding
+        inverse = np.linalg.pinv(C, rcond=np.sqrt(np.finfo(C.dtype).eps))
+        return center[:, 0] + np.matmul(inverse, r[:, :, None])[:, :, 0]
+
+    def _input_distances(self, squared, products, neighbors):
+        """Return the squared distances in input space, up to a constant for each row."""
+        kernel = self.space_.kernel
+        if isinstance(kernel, Linear):
+            return squared
+        gamma = _gamma(kernel.gamma, self.space_.X)
+        if isinstance(kernel, RBF):
+            similarity = np.clip(1 - squared / 2, np.finfo(squared.dtype).tiny, 1)
+            return -np.log(similarity) / gamma
+        # the odd root of k(x, x_i) gives gamma x.x_i + coef0; coef0 and ||x||^2 are constants
+        root = np.sign(products) * np.abs(products) ** (1 / kernel.degree)
+        return np.sum(neighbors**2, axis=2) - 2 * root / gamma
+
+
+PREIMAGES: dict[str, type[Preimage]] = {
+    cls.name: cls
+    for cls in (RidgePreimage, EigenvectorPreimage, FixedPointPreimage, DistancePreimage)
+}
+
+
+def make_preimage(name: str, **params: Any) -> Preimage:
+    """Return the decoder called `name`, not yet fitted.
+
+    Parameters
+    ----------
+    name : {'ridge', 'eigenvector', 'fixed_point', 'distance'}
+    **params : dict
+        Arguments of its class.
+    """
+    if name not in PREIMAGES:
+        raise ValueError(f"preimage must be one of {sorted(PREIMAGES)}, got {name!r}")
+    return PREIMAGES[name](**params)
+
+
+def _leading(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the largest eigenvalue and its unit vector for each matrix of a stack."""
+    if M.shape[1] <= STACKED_EIGH_SIZE:
+        values, vectors = np.linalg.eigh(M)
+        return values[:, -1], vectors[:, :, -1]
+    pairs = [leading_eigenpairs(one, 1, random_state=0) for one in M]
+    return np.array([p[0][0] for p in pairs]), np.array([p[1][:, 0] for p in pairs])
+
+
+def _best_on_line(M: np.ndarray, vectors: np.ndarray, root_coef0: float) -> np.ndarray:
+    """Return the multiple s u of u = vectors[:-1] for which z = (s u, root_coef0) fits M best.
+
+    ||z z^T - M||^2 = s^4 + 2 p s^2 - 4 q s + const, with p and q as below.
+    """
+    u = vectors[:, :-1]
+    size = row_norms(u)
+    u = u / np.where(size > 0, size, 1)[:, None]
+    Mu = np.matmul(M[:, :, :-1], u[:, :, None])[:, :, 0]
+    p = root_coef0**2 - np.sum(u * Mu[:, :-1], axis=1)
+    q = root_coef0 * Mu[:, -1]
+    u, q = np.where(q < 0, -1, 1)[:, None] * u, np.abs(q)
+    # the minimum is the largest root of s^3 + p s - q: Newton's steps from above never pass it
+    s = np.sqrt(np.maximum(-p, 0)) + np.cbrt(q)
+    for _ in range(60):
+        slope = 3 * s**2 + p
+        s = s - np.divide(s**3 + p * s - q, slope, out=np.zeros_like(s), where=slope > 0)
+    return s[:, None] * u

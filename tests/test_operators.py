@@ -1,0 +1,188 @@
+"""Operators: products, traces and norms are those of the dense (centred) kernel matrix."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from threadpoolctl import threadpool_limits
+
+from akpca import KernelOperator, operators, reference
+from akpca.kernels import RBF, Chi2, Cosine, Laplacian, Linear, Polynomial, Sigmoid
+from akpca.operators import FeatureOperator, has_features
+
+KERNELS = [
+    Linear(),
+    Polynomial(degree=2, gamma=1, coef0=0),
+    Polynomial(degree=2, gamma=0.3, coef0=2),
+    Polynomial(degree=3, gamma=0.5, coef0=1),
+    RBF(gamma=0.4),
+    Sigmoid(gamma=0.2, coef0=0),
+    Cosine(),
+    Laplacian(gamma=0.3),
+    Chi2(gamma=0.5),
+]
+WITH_FEATURES = [kernel for kernel in KERNELS if has_features(kernel)]
+
+
+@pytest.fixture(params=[40, 700])
+def X(request, monkeypatch):
+    """Return points in one tile, and in many uneven ones."""
+    monkeypatch.setattr(operators, "TILE_ROWS", 96)
+    monkeypatch.setattr(operators, "TILE_COLUMNS", 130)
+    monkeypatch.setattr(operators, "TILE", 96 * 130)
+    return np.random.default_rng(0).uniform(0.1, 1, (request.param, 4))
+
+
+def dense(X, kernel, center):
+    K = kernel(X)
+    return reference.center_kernel(K) if center else K
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("center", [True, False])
+def test_kernel_operator_equals_the_dense_matrix(kernel, center, X):
+    """Products, columns, trace, norm and the whole matrix, to 1e-10."""
+    K = dense(X, kernel, center)
+    operator = KernelOperator(X, kernel, center=center)
+    V = np.random.default_rng(1).standard_normal((len(X), 3))
+    size = np.abs(K).max()
+    assert operator.shape == K.shape
+    np.testing.assert_allclose(operator @ V, K @ V, atol=1e-10 * size * len(X))
+    np.testing.assert_allclose(operator @ V[:, 0], K @ V[:, 0], atol=1e-10 * size * len(X))
+    np.testing.assert_allclose(operator.columns([3, 0, 17]), K[:, [3, 0, 17]], atol=1e-10)
+    np.testing.assert_allclose(operator.dense(), K, atol=1e-10)
+    np.testing.assert_allclose(operator.trace(), np.trace(K), rtol=1e-10)
+    np.testing.assert_allclose(operator.frobenius_norm(), np.linalg.norm(K), rtol=1e-10)
+    np.testing.assert_allclose(operator.means(), kernel(X).mean(axis=0), rtol=1e-10)
+
+
+@pytest.mark.parametrize("kernel", WITH_FEATURES, ids=repr)
+@pytest.mark.parametrize("center", [True, False])
+def test_feature_operator_equals_the_dense_matrix(kernel, center, X):
+    """The shortcut by explicit features gives the same products, means, trace and norm."""
+    K = dense(X, kernel, center)
+    operator = FeatureOperator(X, kernel, center=center)
+    V = np.random.default_rng(1).standard_normal((len(X), 3))
+    np.testing.assert_allclose(operator @ V, K @ V, atol=1e-10 * np.abs(K).max() * len(X))
+    np.testing.assert_allclose(operator.means(), kernel(X).mean(axis=0), rtol=1e-10)
+    np.testing.assert_allclose(operator.trace(), np.trace(K), rtol=1e-9)
+    Phi = operator.features(slice(None)).T
+    np.testing.assert_allclose(Phi @ Phi.T, kernel(X), rtol=1e-10)
+    np.testing.assert_allclose(operator.mean_features(), Phi.mean(axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", WITH_FEATURES, ids=repr)
+@pytest.mark.parametrize("center", [True, False])
+def test_covariance_has_the_eigenvalues_of_the_kernel_matrix(kernel, center, X):
+    """Phi^T Phi and Phi Phi^T share them, and Phi w is an eigenvector of K."""
+    operator = FeatureOperator(X, kernel, center=center)
+    C = operator.covariance.dense()
+    W = np.random.default_rng(2).standard_normal((operator.n_features, 2))
+    np.testing.assert_allclose(operator.covariance @ W, C @ W, atol=1e-9 * np.abs(C).max())
+    values, vectors = np.linalg.eigh(C)
+    expected = np.linalg.eigvalsh(dense(X, kernel, center))[::-1][:3]
+    np.testing.assert_allclose(values[::-1][:3], expected, rtol=1e-9)
+    u = operator.from_features(vectors[:, -1:]) / np.sqrt(values[-1])
+    np.testing.assert_allclose(np.linalg.norm(u), 1)
+    K = dense(X, kernel, center)
+    np.testing.assert_allclose(K @ u, values[-1] * u, atol=1e-9 * values[-1])
+
+
+def test_degree_2_shortcut_is_the_formula_of_the_report():
+    """K v = diag(X S X^T) with S = X^T diag(v) X."""
+    X = np.random.default_rng(0).standard_normal((30, 5))
+    v = np.random.default_rng(1).standard_normal(30)
+    S = X.T @ np.diag(v) @ X
+    operator = FeatureOperator(X, Polynomial(degree=2, gamma=1, coef0=0), center=False)
+    np.testing.assert_allclose(operator @ v, np.diag(X @ S @ X.T), atol=1e-10)
+
+
+def test_unused_dimensions_cost_nothing():
+    """Features are counted in the dimensions that the data span, not in columns."""
+    X = np.random.default_rng(0).standard_normal((50, 3)) @ np.ones((3, 10))
+    X = np.hstack([X, np.zeros((50, 5))])
+    operator = FeatureOperator(X, Polynomial(degree=2, gamma=1, coef0=0))
+    assert operator.n_features == 1
+    V = np.eye(50)[:, :4]
+    K = reference.center_kernel(Polynomial(degree=2, gamma=1, coef0=0)(X))
+    np.testing.assert_allclose(operator @ V, K @ V, atol=1e-9 * np.abs(K).max())
+
+
+@settings(max_examples=25, deadline=None)
+@given(n=st.integers(1, 60), s=st.integers(1, 4), center=st.booleans(), seed=st.integers(0, 99))
+def test_operator_is_linear_and_symmetric(n, s, center, seed):
+    """U^T (K V) = (K U)^T V; with centring, constant vectors are sent to zero."""
+    rng = np.random.default_rng(seed)
+    operator = KernelOperator(rng.standard_normal((n, 3)), RBF(gamma=0.5), center=center)
+    U, V = rng.standard_normal((2, n, s))
+    np.testing.assert_allclose(U.T @ (operator @ V), (operator @ U).T @ V, atol=1e-9)
+    np.testing.assert_allclose(operator @ (2 * U + V), 2 * (operator @ U) + operator @ V, atol=1e-9)
+    if center:
+        np.testing.assert_allclose(operator @ np.ones(n), 0, atol=1e-9)
+
+
+def test_float32_blocks_are_summed_in_float64():
+    """float32 data: kernel values of that precision, but no loss in long sums."""
+    X = np.random.default_rng(0).standard_normal((3000, 3)).astype(np.float32)
+    operator = KernelOperator(X, RBF(gamma=0.1))
+    exact = KernelOperator(X.astype(np.float64), RBF(gamma=0.1))
+    V = np.random.default_rng(1).standard_normal((3000, 2))
+    assert operator.dtype == np.float32
+    assert (operator @ V).dtype == np.float64
+    assert np.linalg.norm(operator @ V - exact @ V) < 2e-6 * np.linalg.norm(exact @ V)
+    np.testing.assert_allclose(operator.frobenius_norm(), exact.frobenius_norm(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_threads_change_nothing_but_rounding_and_repeat_to_the_bit(n_threads, X):
+    """The same number of threads gives the same bits; another one the same numbers."""
+    V = np.random.default_rng(1).standard_normal((len(X), 2))
+    with threadpool_limits(n_threads, user_api="blas"):
+        first, second = (KernelOperator(X, RBF(gamma=0.4)) @ V for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_allclose(first, dense(X, RBF(gamma=0.4), True) @ V, atol=1e-10)
+
+
+def test_sparse_data(X):
+    """A sparse data matrix gives the same operator."""
+    X = np.where(X > 0.5, X, 0)
+    V = np.eye(len(X))[:, :2]
+    np.testing.assert_allclose(
+        KernelOperator(sparse.csr_matrix(X), RBF(gamma=1)) @ V,
+        KernelOperator(X, RBF(gamma=1)) @ V,
+        atol=1e-12,
+    )
+
+
+def test_progress_bar_counts_strips(X, capsys):
+    """With progress=True a sweep shows a bar that ends at 100 %."""
+    KernelOperator(X, RBF(gamma=1), progress=True) @ np.ones(len(X))
+    assert "100%" in capsys.readouterr().err
+    KernelOperator(X, RBF(gamma=1)) @ np.ones(len(X))
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda X: KernelOperator(X, "rbf"), TypeError, "kernel must be a Kernel"),
+        (lambda X: KernelOperator(X * np.nan, RBF()), ValueError, "X contains NaN"),
+        (lambda X: KernelOperator(X, RBF()) @ np.ones(3), ValueError, "V must have"),
+        (lambda X: FeatureOperator(X, RBF()), ValueError, "explicit features need"),
+        (
+            lambda X: FeatureOperator(sparse.csr_matrix(X), Linear()),
+            ValueError,
+            "explicit features need dense data",
+        ),
+        (
+            lambda X: KernelOperator(-X, Polynomial(degree=2.5, coef0=-9)) @ np.ones(len(X)),
+            ValueError,
+            "NaN or infinity",
+        ),
+    ],
+)
+def test_bad_input_is_named(call, error, message, X):
+    """Errors say what was wrong."""
+    with pytest.raises(error, match=message):
+        call(X)

@@ -1,0 +1,681 @@
+"""Pre-images: exact where theory says so, equal to the literal formulas, finite everywhere."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn import decomposition
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+
+from akpca import KernelPCA, pca, preimage, reference
+from akpca.kernels import RBF, Cosine, Laplacian, Linear, Polynomial
+from akpca.preimage import (
+    PREIMAGES,
+    CodeSpace,
+    DistancePreimage,
+    EigenvectorPreimage,
+    FixedPointPreimage,
+    RidgePreimage,
+    make_preimage,
+)
+
+SQUARE = Polynomial(degree=2, gamma=0.7, coef0=0)
+SHIFTED_SQUARE = Polynomial(degree=2, gamma=0.7, coef0=0.5)
+# every decoder with every kind of kernel that it has a formula for
+PAIRS = [
+    ("ridge", Laplacian(0.2)),
+    ("eigenvector", SQUARE),
+    ("eigenvector", SHIFTED_SQUARE),
+    ("fixed_point", RBF(0.3)),
+    ("distance", RBF(0.3)),
+    ("distance", Linear()),
+    ("distance", Polynomial(degree=3, gamma=0.5, coef0=1)),
+]
+both = pytest.mark.parametrize("center", [True, False])
+all_pairs = pytest.mark.parametrize("name, kernel", PAIRS)
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).standard_normal((60, 4))
+
+
+@pytest.fixture
+def X_new():
+    return np.random.default_rng(1).standard_normal((11, 4))
+
+
+def fitted(X, kernel, k=None, center=True):
+    """Return kernel PCA of X and what a decoder needs of it."""
+    model = KernelPCA(k, kernel=kernel, center=center, random_state=0).fit(X)
+    means = kernel(X).mean(axis=0) if center else np.zeros(len(X), X.dtype)
+    codes = model.transform(X)
+    return model, CodeSpace(X, kernel, model._alphas, codes, X, means, means.mean(), center)
+
+
+def explicit_projection(X, Y_samples, k, center):
+    """Project phi(x) = x x^T on k components by PCA of the explicit features. Shape (m, d, d)."""
+    code = pca(reference.degree2_features(X), k, center=center)
+    d = X.shape[1]
+    return code.reconstruct(reference.degree2_features(Y_samples)).reshape(-1, d, d)
+
+
+def square_distance(kernel, X, g, x):
+    """Return ||sum_i g_i phi(x_i) - phi(x)||^2 for a kernel of degree 2, where phi(x) = z z^T."""
+    Z, z = (
+        np.hstack([np.sqrt(kernel.gamma) * A, np.full((len(A), 1), np.sqrt(kernel.coef0))])
+        for A in (X, x[None])
+    )
+    return np.sum(((Z.T * g) @ Z - z.T @ z) ** 2)
+
+
+# ------------------------------------------------------------------------------- code space
+
+
+@both
+def test_expansion_is_the_projection_in_feature_space(center, X, X_new):
+    """sum_i g_i x_i x_i^T is what PCA of the explicit features x x^T projects to."""
+    model, space = fitted(X, Polynomial(degree=2, gamma=1, coef0=0), 3, center)
+    G = space.expansion(model.transform(X_new))
+    expected = explicit_projection(X, X_new, 3, center)
+    for g, P in zip(G, expected, strict=True):
+        literal = sum(g_i * np.outer(x, x) for g_i, x in zip(g, X, strict=True))
+        np.testing.assert_allclose(literal, P, atol=1e-10)
+
+
+@both
+@pytest.mark.parametrize("kernel", [RBF(0.3), SQUARE, SHIFTED_SQUARE, Linear()])
+def test_norms_and_products_without_the_kernel_matrix(center, kernel, X, X_new):
+    """The cheap formulas equal g^T K g and k(t, X) g, also for samples that were not fitted."""
+    model, space = fitted(X, kernel, 3, center)
+    Y = model.transform(X_new)
+    G, K = space.expansion(Y), kernel(X)
+    literal = [sum(g[i] * g[j] * K[i, j] for i in range(60) for j in range(60)) for g in G]
+    np.testing.assert_allclose(space.squared_norms(Y), literal, atol=1e-10)
+    np.testing.assert_allclose(space.inner_products(Y), G @ K, atol=1e-10)
+    others = np.random.default_rng(2).standard_normal((7, 4))
+    means = space.column_means
+    space = CodeSpace(
+        X, kernel, space.alphas, model.transform(others), others, means, means.mean(), center
+    )
+    np.testing.assert_allclose(space.inner_products(Y), G @ kernel(X, others), atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["fixed_point", "distance"])
+def test_landmarks_that_express_another_mean(name, X):
+    """Components and mean of all samples, written by landmarks that happen to span them.
+
+    Some samples are there three times; one of each spans the same feature space.
+    """
+    model, space = fitted(np.vstack([X, X[:20], X[:20]]), RBF(0.3), 5)
+    counts = np.where(np.arange(60) < 20, 3, 1)
+    alphas = space.alphas[:60] * counts[:, None]  # copies have equal coefficients
+    weights = counts / 100
+    means = space.kernel(X) @ weights
+    landmarks = CodeSpace(
+        X, space.kernel, alphas, space.codes, space.X, means, weights @ means, True, weights
+    )
+    Y = model.transform(X[:7] + 0.2)
+    np.testing.assert_allclose(landmarks.squared_norms(Y), space.squared_norms(Y), atol=1e-10)
+    np.testing.assert_allclose(landmarks.inner_products(Y), space.inner_products(Y), atol=1e-10)
+    X_hat, expected = (make_preimage(name).fit(s).decode(Y) for s in (landmarks, space))
+    np.testing.assert_allclose(X_hat, expected, atol=1e-8)
+
+
+def test_code_space_checks_its_arrays(X):
+    """A wrong shape is named, and sparse samples are refused."""
+    alphas, means = np.zeros((60, 2)), np.zeros(60)
+    with pytest.raises(ValueError, match=r"alphas must have shape \(60, 2\), got \(59, 2\)"):
+        CodeSpace(X, RBF(), alphas[1:], alphas, X, means, 0.0)
+    with pytest.raises(ValueError, match=r"codes must have shape \(60, 2\), got \(60, 1\)"):
+        CodeSpace(X, RBF(), alphas, alphas[:, 1:], X, means, 0.0)
+    with pytest.raises(ValueError, match=r"targets must have shape \(60, 4\), got \(60, 3\)"):
+        CodeSpace(X, RBF(), alphas, alphas, X[:, 1:], means, 0.0)
+    with pytest.raises(ValueError, match=r"column_means must have shape \(60,\), got \(3,\)"):
+        CodeSpace(X, RBF(), alphas, alphas, X, means[:3], 0.0)
+    with pytest.raises(ValueError, match=r"mean_weights must have shape \(60,\), got \(3,\)"):
+        CodeSpace(X, RBF(), alphas, alphas, X, means, 0.0, True, means[:3])
+    with pytest.raises(ValueError, match="dense"):
+        CodeSpace(sparse.csr_matrix(X), RBF(), alphas, alphas, X, means, 0.0)
+
+
+# ----------------------------------------------------------------------- what all must fulfil
+
+
+@both
+@all_pairs
+def test_all_components_give_the_samples_back(name, kernel, center, X):
+    """With nothing lost, every decoder returns the fitted samples (up to sign, if k has none)."""
+    model, space = fitted(X, kernel, None, center)
+    decoder = make_preimage(name, **({"alpha": 1e-9} if name == "ridge" else {})).fit(space)
+    X_hat = decoder.decode(model.transform(X))
+    if kernel == SQUARE:
+        np.testing.assert_allclose(X_hat, X * np.sign(X.sum(axis=1))[:, None], atol=1e-9)
+    else:
+        np.testing.assert_allclose(X_hat, X, atol=1e-6 if name == "ridge" else 1e-9)
+
+
+@both
+@pytest.mark.parametrize("name, kernel", [p for p in PAIRS if not isinstance(p[1], RBF)][1:])
+def test_finite_feature_spaces_give_new_samples_back(name, kernel, center, X, X_new):
+    """All components span a feature space of finite dimension: new samples come back exactly.
+
+    A cubic kernel on 4 coordinates has 35 products, fewer than the 60 samples.
+    """
+    model, space = fitted(X, kernel, None, center)
+    X_hat = make_preimage(name).fit(space).decode(model.transform(X_new))
+    if kernel == SQUARE:
+        X_hat *= np.sign(np.sum(X_hat * X_new, axis=1))[:, None]
+    np.testing.assert_allclose(X_hat, X_new, atol=1e-8)
+
+
+@both
+@all_pairs
+def test_batch_equals_one_by_one(name, kernel, center, X, X_new, monkeypatch):
+    """Neither the other codes of a batch nor the seams of its blocks matter."""
+    model, space = fitted(X, kernel, 3, center)
+    Y = model.transform(X_new)
+    decoder = make_preimage(name).fit(space)
+    together = decoder.decode(Y)
+    np.testing.assert_array_equal(decoder.decode(Y), together)
+    one_by_one = np.vstack([decoder.decode(y[None]) for y in Y])
+    np.testing.assert_allclose(one_by_one, together, atol=1e-8)
+    monkeypatch.setattr(preimage, "BLOCK_ROWS", 4)
+    monkeypatch.setattr(preimage, "BLOCK_SIZE", 130)
+    np.testing.assert_allclose(decoder.decode(Y), together, atol=1e-8)
+
+
+@both
+@all_pairs
+def test_float32(name, kernel, center, X, X_new):
+    """float32 in, float32 out, near the answer in float64; the input is not changed."""
+    model, space = fitted(X, kernel, 3, center)
+    Y = model.transform(X_new)
+    expected = make_preimage(name).fit(space).decode(Y)
+    single = CodeSpace(
+        X.astype(np.float32),
+        kernel,
+        space.alphas.astype(np.float32),
+        space.codes.astype(np.float32),
+        X.astype(np.float32),
+        space.column_means.astype(np.float32),
+        float(space.grand_mean),
+        center,
+    )
+    Y_single = Y.astype(np.float32)
+    before = Y_single.copy()
+    X_hat = make_preimage(name).fit(single).decode(Y_single)
+    assert X_hat.dtype == np.float32
+    np.testing.assert_array_equal(Y_single, before)
+    np.testing.assert_allclose(X_hat, expected, atol=5e-3)
+    assert make_preimage(name).fit(single).decode(Y).dtype == np.float64
+    assert make_preimage(name).fit(space).decode(Y_single).dtype == np.float64
+
+
+@both
+@all_pairs
+@pytest.mark.parametrize("data", ["duplicates", "one point", "zeros"])
+def test_degenerate_data_and_codes_give_finite_samples(name, kernel, center, data, X):
+    """Repeated samples, no variance at all, codes at 0 and far away: finite, and no warning."""
+    X = {
+        "duplicates": np.repeat(X[:6], 10, axis=0),
+        "one point": np.repeat(X[:1], 12, axis=0),
+        "zeros": np.zeros((12, 4)),
+    }[data]
+    _, space = fitted(X, kernel, 3, center)
+    Y = np.vstack([space.codes[:2], np.zeros((1, 3)), 1e6 * np.eye(3), -1e6 * np.eye(3)])
+    assert np.isfinite(make_preimage(name).fit(space).decode(Y)).all()
+
+
+@pytest.mark.parametrize("name", ["ridge", "fixed_point", "distance"])
+@pytest.mark.parametrize("gamma", [1e-8, 1e8])
+def test_extreme_widths_give_finite_samples(name, gamma, X, X_new):
+    """A kernel matrix that is all ones, or the identity, does not break a decoder."""
+    model, space = fitted(X, RBF(gamma), 3)
+    Y = np.vstack([model.transform(X_new), np.full((1, 3), 100.0)])
+    assert np.isfinite(make_preimage(name).fit(space).decode(Y)).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 100), name=st.sampled_from(["fixed_point", "distance"]))
+def test_rbf_preimages_move_with_the_data(seed, name):
+    """Rotated and shifted data give rotated and shifted pre-images."""
+    rng = np.random.default_rng(seed)
+    X, shift = rng.standard_normal((30, 3)), rng.standard_normal(3)
+    Q = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    _, space = fitted(X, RBF(0.3), 4)
+    moved = CodeSpace(
+        X @ Q + shift,
+        space.kernel,
+        space.alphas,
+        space.codes,
+        X @ Q + shift,
+        space.column_means,
+        space.grand_mean,
+    )
+    Y = space.codes[:5]
+    expected = make_preimage(name).fit(space).decode(Y) @ Q + shift
+    np.testing.assert_allclose(make_preimage(name).fit(moved).decode(Y), expected, atol=1e-4)
+
+
+def test_registry_and_parameters(X):
+    """Decoders by name, with their arguments; clone keeps arguments and drops what was fitted."""
+    assert set(PREIMAGES) == {"ridge", "eigenvector", "fixed_point", "distance"}
+    _, space = fitted(X, RBF(0.3), 3)
+    decoder = make_preimage("distance", n_neighbors=7).fit(space)
+    assert isinstance(decoder, DistancePreimage)
+    assert clone(decoder).get_params() == {"n_neighbors": 7}
+    assert not hasattr(clone(decoder), "space_")
+    with pytest.raises(ValueError, match=r"preimage must be one of .*'ridge'.*got 'inverse'"):
+        make_preimage("inverse")
+    with pytest.raises(TypeError, match="n_neighbors"):
+        make_preimage("ridge", n_neighbors=7)
+
+
+@pytest.mark.parametrize(
+    "name, kernel, allowed",
+    [
+        ("eigenvector", RBF(0.3), "degree=2"),
+        ("eigenvector", Polynomial(degree=3), "degree=2"),
+        ("eigenvector", Polynomial(degree=2, coef0=-1), "coef0 >= 0"),
+        ("eigenvector", Polynomial(degree=2, gamma=0), "gamma > 0"),
+        ("fixed_point", Linear(), "RBF"),
+        ("fixed_point", RBF(0), "gamma > 0"),
+        ("fixed_point", None, "RBF"),
+        ("distance", Laplacian(), "RBF with gamma > 0, linear"),
+        ("distance", Cosine(), "RBF with gamma > 0, linear"),
+        ("distance", Polynomial(degree=2), "odd degree"),
+        ("distance", Polynomial(degree=2.5), "odd degree"),
+        ("distance", RBF(0), "gamma > 0"),
+    ],
+)
+def test_kernels_that_cannot_be_inverted(name, kernel, allowed, X):
+    """The error names the decoder, the kernel and what is allowed."""
+    alphas, means = np.zeros((60, 2)), np.zeros(60)
+    space = CodeSpace(X, kernel, alphas, alphas, X, means, 0.0)
+    with pytest.raises(ValueError, match=f"preimage='{name}' can't invert kernel=") as caught:
+        make_preimage(name).fit(space)
+    assert repr(kernel) in str(caught.value)
+    assert allowed in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name, params",
+    [
+        ("ridge", {"alpha": -1}),
+        ("ridge", {"gamma": "auto"}),
+        ("ridge", {"kernel": "gauss"}),
+        ("eigenvector", {"sign": "plus"}),
+        ("fixed_point", {"max_iter": 0}),
+        ("fixed_point", {"tol": -1}),
+        ("fixed_point", {"n_restarts": -1}),
+        ("distance", {"n_neighbors": 0}),
+    ],
+)
+def test_bad_arguments(name, params, X):
+    """The error names the argument."""
+    _, space = fitted(X, RBF(0.3), 3)
+    with pytest.raises(ValueError, match=f"'{next(iter(params))}' parameter"):
+        make_preimage(name, **params).fit(space)
+
+
+@pytest.mark.parametrize("name", sorted(PREIMAGES))
+def test_bad_codes(name, X):
+    """Not fitted, a wrong number of columns, NaN: an error each."""
+    _, space = fitted(X, dict(PAIRS)[name], 3)
+    with pytest.raises(ValueError, match="not fitted"):
+        make_preimage(name).decode(space.codes)
+    decoder = make_preimage(name).fit(space)
+    with pytest.raises(ValueError, match="Y has 2 columns, but the codes have 3 components"):
+        decoder.decode(space.codes[:, :2])
+    with pytest.raises(ValueError, match="NaN"):
+        decoder.decode(np.full((1, 3), np.nan))
+
+
+# ------------------------------------------------------------------------------------ ridge
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_ridge_equals_the_formula(fit_intercept, X, X_new):
+    """(K + alpha I)^{-1}, written out; the kernel of the PCA may be unknown."""
+    model, space = fitted(X, RBF(0.3), 3)
+    space = CodeSpace(X, None, space.alphas, space.codes, X, space.column_means, space.grand_mean)
+    decoder = RidgePreimage(gamma=2.0, alpha=0.1, fit_intercept=fit_intercept).fit(space)
+    Y = model.transform(X_new)
+    mean = X.mean(axis=0) if fit_intercept else np.zeros(4)
+    K = reference.kernel_matrix(space.codes, lambda a, b: np.exp(-2 * np.sum((a - b) ** 2)))
+    dual = np.linalg.inv(K + 0.1 * np.eye(60)) @ (X - mean)
+    for y, x_hat in zip(Y, decoder.decode(Y), strict=True):
+        k = np.array([np.exp(-2 * np.sum((y - c) ** 2)) for c in space.codes])
+        np.testing.assert_allclose(x_hat, mean + k @ dual, atol=1e-10)
+
+
+def test_ridge_without_intercept_is_scikit_learn(X, X_new):
+    """The inverse of scikit-learn's KernelPCA is this decoder with its kernel and no mean."""
+    theirs = decomposition.KernelPCA(
+        3, kernel="rbf", gamma=0.3, alpha=0.2, fit_inverse_transform=True
+    ).fit(X)
+    model, space = fitted(X, RBF(0.3), 3)
+    decoder = RidgePreimage(RBF(0.3), alpha=0.2, fit_intercept=False).fit(space)
+    np.testing.assert_allclose(
+        decoder.decode(model.transform(X_new)),
+        theirs.inverse_transform(theirs.transform(X_new)),
+        atol=1e-8,
+    )
+
+
+def test_ridge_widths(X):
+    """'scale' and None are what they say."""
+    _, space = fitted(X, RBF(0.3), 3)
+    assert RidgePreimage().fit(space).gamma_ == pytest.approx(1 / (3 * space.codes.var()))
+    assert RidgePreimage(gamma=None).fit(space).gamma_ == pytest.approx(1 / 3)
+    assert RidgePreimage("linear").fit(space).decode(space.codes).shape == X.shape
+
+
+def test_ridge_intercept_helps_far_away_and_on_digits():
+    """Far from all codes the answer is the mean, not 0; and held-out digits come out better."""
+    digits = load_digits().data / 16
+    X, X_new = digits[:400], digits[400:600]
+    model, space = fitted(X, RBF(0.05), 10)
+    errors = []
+    for fit_intercept in (True, False):
+        decoder = RidgePreimage(fit_intercept=fit_intercept).fit(space)
+        far = decoder.decode(np.full((1, 10), 1e3))[0]
+        np.testing.assert_allclose(far, X.mean(axis=0) * fit_intercept, atol=1e-12)
+        errors.append(np.mean((decoder.decode(model.transform(X_new)) - X_new) ** 2))
+    assert errors[0] < errors[1]
+
+
+def test_ridge_says_when_it_is_singular(X):
+    """alpha=0 and equal codes: no silent nonsense."""
+    X = np.repeat(X[:5], 4, axis=0)
+    _, space = fitted(X, RBF(0.3), 2)
+    with pytest.raises(ValueError, match=r"alpha=0.*larger alpha"):
+        RidgePreimage(alpha=0).fit(space)
+
+
+# ------------------------------------------------------------------------------ eigenvector
+
+
+def test_eigenvector_equals_the_reports_decoder(X, X_new):
+    """sqrt(lambda_1) v_1 of M, formed by explicit features; positive sum."""
+    model, space = fitted(X, Polynomial(degree=2, gamma=1, coef0=0), 3, center=False)
+    X_hat = EigenvectorPreimage().fit(space).decode(model.transform(X_new))
+    for x_hat, M in zip(X_hat, explicit_projection(X, X_new, 3, False), strict=True):
+        values, vectors = np.linalg.eigh(M)
+        expected = np.sqrt(max(values[-1], 0)) * vectors[:, -1]
+        np.testing.assert_allclose(x_hat, expected * np.sign(expected.sum()), atol=1e-9)
+
+
+def test_eigenvector_without_positive_eigenvalue_is_zero(X):
+    """-phi(x) has no pre-image but 0: the report's max(lambda_1, 0)."""
+    model, space = fitted(X, SQUARE, center=False)
+    # a code that stands for -x x^T, whose largest eigenvalue is 0
+    X_hat = EigenvectorPreimage().fit(space).decode(-model.transform(X[:3]))
+    np.testing.assert_allclose(X_hat, 0, atol=1e-6)
+
+
+@both
+@pytest.mark.parametrize("kernel", [SQUARE, SHIFTED_SQUARE])
+@pytest.mark.parametrize("d", [32, 33, 310])
+def test_eigenvector_solvers_agree_with_dense_eigh(d, kernel, center):
+    """Stacked LAPACK, one LAPACK call and ARPACK: 1e-8 of dense eigh at every size."""
+    X = np.abs(np.random.default_rng(3).standard_normal((40, d)))
+    model, space = fitted(X, kernel, 3, center)
+    Y = model.transform(X[:4] + 0.1)
+    X_hat = EigenvectorPreimage().fit(space).decode(Y)
+    Z = np.sqrt(0.7) * np.hstack([X, np.full((40, 1), np.sqrt(kernel.coef0 / 0.7))])
+    for g, x_hat in zip(space.expansion(Y), X_hat, strict=True):
+        values, vectors = np.linalg.eigh((Z.T * g) @ Z)
+        z = np.sqrt(values[-1]) * vectors[:, -1] / np.sqrt(0.7)
+        u, z = x_hat / np.linalg.norm(x_hat), z[:-1] * np.sign(z.sum())
+        np.testing.assert_allclose(u, z / np.linalg.norm(z), atol=1e-8)
+        if kernel == SQUARE:
+            np.testing.assert_allclose(x_hat, z, atol=1e-8)
+
+
+@both
+@pytest.mark.parametrize("kernel", [SQUARE, SHIFTED_SQUARE])
+def test_eigenvector_with_many_components(center, kernel, X, X_new, monkeypatch):
+    """Where the components' matrices would not fit, M is made from the samples: the same."""
+    model, space = fitted(X, kernel, 3, center)
+    Y = model.transform(X_new)
+    expected = EigenvectorPreimage().fit(space).decode(Y)
+    monkeypatch.setattr(preimage, "STORED_SIZE", 0)
+    np.testing.assert_allclose(EigenvectorPreimage().fit(space).decode(Y), expected, atol=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 1000), center=st.booleans(), scale=st.floats(0.1, 10))
+def test_eigenvector_is_the_nearest_image(seed, center, scale):
+    """No other x has phi(x) nearer to P phi (coef0=0); none on its line has (coef0 > 0)."""
+    rng = np.random.default_rng(seed)
+    X = scale * rng.standard_normal((12, 3))
+    for kernel in (SQUARE, SHIFTED_SQUARE):
+        _, space = fitted(X, kernel, 2, center)
+        y = space.codes[:1] * rng.uniform(-2, 2, (1, 2))
+        x_hat = EigenvectorPreimage().fit(space).decode(y)[0]
+        if kernel == SQUARE:
+            others = [x_hat + t * rng.standard_normal(3) for t in (0.01, 0.1, 1, 10)]
+        else:
+            others = [t * x_hat for t in (-2, -1, -0.5, 0, 0.5, 0.9, 0.99, 1.01, 1.1, 2)]
+        g = space.expansion(y)[0]
+        best = square_distance(kernel, X, g, x_hat)
+        rounding = 1e-9 * (1 + space.squared_norms(y)[0])
+        for other in others:
+            assert square_distance(kernel, X, g, other) >= best - rounding
+
+
+def test_eigenvector_signs(X):
+    """coef0=0 loses signs: 'sum' is a convention, 'nearest' follows the samples; coef0 > 0
+    knows them, also for data with negative entries."""
+    halves = X + np.array([3, -5, 0, 0])  # on one side of the origin, negative sums
+    model, space = fitted(halves, SQUARE)
+    Y = model.transform(halves)
+    np.testing.assert_allclose(
+        EigenvectorPreimage(sign="nearest").fit(space).decode(Y), halves, atol=1e-8
+    )
+    by_sum = EigenvectorPreimage().fit(space).decode(Y)
+    assert (by_sum.sum(axis=1) > 0).all()
+    assert (halves.sum(axis=1) < 0).any()
+    model, space = fitted(halves, SHIFTED_SQUARE)
+    np.testing.assert_allclose(
+        EigenvectorPreimage().fit(space).decode(model.transform(-halves)), -halves, atol=1e-8
+    )
+
+
+# ------------------------------------------------------------------------------ fixed point
+
+
+@both
+def test_fixed_point_equals_the_literal_iteration(center, X, X_new):
+    """Mika's iteration, a point and a step at a time, from the sample of nearest code."""
+    model, space = fitted(X, RBF(0.3), 5, center)
+    Y = model.transform(X_new)
+    decoder = FixedPointPreimage(max_iter=2000, tol=1e-9).fit(space)
+    X_hat = decoder.decode(Y)
+    assert decoder.n_fallbacks_ == 0
+    compared = 0
+    for y, g, x_hat in zip(Y, space.expansion(Y), X_hat, strict=True):
+        x = X[np.argmin(np.sum((space.codes - y) ** 2, axis=1))]
+        rho = [sum(g[i] * np.exp(-0.3 * np.sum((x - X[i]) ** 2)) for i in range(60))]
+        for _ in range(2000):
+            w = np.array([g[i] * np.exp(-0.3 * np.sum((x - X[i]) ** 2)) for i in range(60)])
+            step = w @ X / w.sum() - x
+            x = x + step
+            rho.append(w.sum())
+            if np.linalg.norm(step) < 1e-10:
+                break
+        if (np.diff(rho[1:]) >= -1e-12).all():  # the plain iteration climbed all the way
+            np.testing.assert_allclose(x_hat, x, atol=1e-6)
+            compared += 1
+    assert compared >= 6
+
+
+def rho(space, G, X_hat):
+    return np.sum(G * space.kernel(X_hat, space.X), axis=1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    gamma=st.floats(0.01, 10),
+    k=st.integers(1, 8),
+    center=st.booleans(),
+    stretch=st.floats(0.2, 5),
+)
+def test_fixed_point_climbs_to_a_stationary_point(seed, gamma, k, center, stretch):
+    """rho never ends below its start, and its gradient by finite differences vanishes."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((25, 3))
+    _, space = fitted(X, RBF(gamma), k, center)
+    Y = stretch * space.codes[:6]
+    G = space.expansion(Y)
+    nearest = np.argmin(((Y[:, None] - space.codes) ** 2).sum(axis=2), axis=1)
+    start = rho(space, G, X[nearest])
+    few = FixedPointPreimage(max_iter=3).fit(space).decode(Y)
+    many = FixedPointPreimage(max_iter=20_000, tol=1e-8).fit(space)
+    X_hat = many.decode(Y)
+    climbs = start > 1e-12 * np.abs(G).sum(axis=1)
+    assert (rho(space, G, few) >= start - 1e-12)[climbs].all()
+    assert (rho(space, G, X_hat) >= rho(space, G, few) - 1e-12)[climbs].all()
+    if many.n_iter_ < many.max_iter:
+        h = 1e-5 / np.sqrt(gamma)
+        for e in np.eye(3):
+            slope = (rho(space, G, X_hat + h * e) - rho(space, G, X_hat - h * e)) / (2 * h)
+            size = np.sqrt(gamma) * np.abs(G).sum(axis=1)
+            assert (np.abs(slope) <= 1e-5 * size)[climbs].all()
+
+
+def test_fixed_point_falls_back_on_neighbours(X):
+    """Codes with no rho > 0 anywhere near: counted, finite, and within the samples' range."""
+    _, space = fitted(X, RBF(50.0), 3, center=False)
+    # a projection with negative coefficients only is nowhere positive
+    space = CodeSpace(
+        X, space.kernel, -np.abs(space.alphas), np.abs(space.codes), X, space.column_means, 0, False
+    )
+    Y = np.abs(space.codes[:5]) + 0.01
+    decoder = FixedPointPreimage(n_restarts=2).fit(space)
+    X_hat = decoder.decode(Y)
+    assert decoder.n_fallbacks_ == 5
+    for y, x_hat in zip(Y, X_hat, strict=True):
+        distances = np.linalg.norm(space.codes - y, axis=1)
+        three = np.argsort(distances)[:3]
+        weights = 1 / distances[three]
+        np.testing.assert_allclose(x_hat, weights @ X[three] / weights.sum(), atol=1e-9)
+    decoder.decode(np.zeros((1, 3)))
+    assert decoder.n_fallbacks_ == 1  # of the last call
+
+
+def test_fixed_point_restarts_where_the_nearest_sample_is_no_good(X):
+    """rho <= 0 at the nearest sample but not at the next: that one is the start."""
+    # two far clusters; the code nearest to y belongs to a sample with negative coefficient
+    X = np.vstack([X[:5], X[:5] + 100])
+    codes = np.arange(10.0)[:, None]
+    alphas = np.where(np.arange(10) < 5, -1.0, 1.0)[:, None]
+    space = CodeSpace(X, RBF(0.3), alphas, codes, X, np.zeros(10), 0, False)
+    y = np.array([[4.4]])
+    decoder = FixedPointPreimage().fit(space)
+    assert np.linalg.norm(decoder.decode(y)[0] - X[5:].mean(axis=0)) < 3
+    assert decoder.n_fallbacks_ == 0
+    alone = FixedPointPreimage(n_restarts=0).fit(space)
+    np.testing.assert_allclose(alone.decode(y)[0], X[4])
+    assert alone.n_fallbacks_ == 1
+
+
+def test_fixed_point_starts_from_the_mean_at_last():
+    """rho < 0 at all known samples, but not half way between them."""
+    X, known = np.array([[-2.0], [0.0], [2.0]]), np.array([[-2.0], [2.0]])
+    alphas = np.array([[-1.0], [1.0], [-1.0]])
+    space = CodeSpace(X, RBF(1.0), alphas, np.ones((2, 1)), known, np.zeros(3), 0, False)
+    decoder = FixedPointPreimage().fit(space)
+    np.testing.assert_allclose(decoder.decode([[1.0]]), [[0]], atol=1e-6)
+    assert decoder.n_fallbacks_ == 0
+
+
+def test_fixed_point_does_not_overshoot():
+    """Between two samples of negative weight the plain iteration leaves the top; ours does not."""
+    X, g = np.array([[-1.0], [0.0], [1.0]]), np.array([-1.0, 1.0, -1.0])
+    start = np.array([[0.1]])
+    space = CodeSpace(X, RBF(1.0), g[:, None], np.ones((1, 1)), start, np.zeros(3), 0, False)
+    w = g * np.exp(-((0.1 - X[:, 0]) ** 2))
+    assert abs(w @ X[:, 0] / w.sum()) > 0.3
+    decoder = FixedPointPreimage(tol=1e-9).fit(space)
+    np.testing.assert_allclose(decoder.decode([[1.0]]), [[0]], atol=1e-7)
+    assert decoder.n_fallbacks_ == 0
+
+
+def test_fixed_point_stops(X, X_new):
+    """max_iter bounds the steps; a huge tol takes one; the next step would be below tol."""
+    model, space = fitted(X, RBF(0.3), 5)
+    Y = model.transform(X_new)
+    for decoder, steps in ((FixedPointPreimage(max_iter=2, tol=0), 2), (FixedPointPreimage(), 100)):
+        decoder.fit(space).decode(Y)
+        assert 1 <= decoder.n_iter_ <= steps
+    one = FixedPointPreimage(tol=1e9).fit(space)
+    one.decode(Y)
+    assert one.n_iter_ == 1
+    coarse = FixedPointPreimage(tol=1e-2).fit(space).decode(Y)
+    W = space.expansion(Y) * space.kernel(coarse, X)
+    step = np.linalg.norm(W @ X / W.sum(axis=1, keepdims=True) - coarse, axis=1)
+    assert (step <= 1e-2 / np.sqrt(0.3)).all()
+
+
+# --------------------------------------------------------------------------------- distance
+
+
+@both
+@pytest.mark.parametrize("kernel", [RBF(0.3), Linear(), Polynomial(degree=3, gamma=0.5, coef0=1)])
+def test_distance_equals_the_literal_formula(kernel, center, X, X_new):
+    """Kwok and Tsang's trilateration by a singular value decomposition, a point at a time."""
+    model, space = fitted(X, kernel, 3, center)
+    Y = model.transform(X_new)
+    X_hat = DistancePreimage(n_neighbors=8).fit(space).decode(Y)
+    K = kernel(X)
+    for g, x_hat in zip(space.expansion(Y), X_hat, strict=True):
+        in_features = np.array([g @ K @ g + K[i, i] - 2 * K[i] @ g for i in range(60)])
+        near = np.argsort(in_features)[:8]
+        if isinstance(kernel, RBF):
+            d2 = -np.log(np.clip(1 - in_features[near] / 2, 1e-300, 1)) / 0.3
+        elif isinstance(kernel, Linear):
+            d2 = in_features[near]
+        else:
+            products = (np.cbrt(K[near] @ g) - 1) / 0.5
+            norm = (np.cbrt(g @ K @ g) - 1) / 0.5
+            d2 = norm + np.sum(X[near] ** 2, axis=1) - 2 * products
+        mean = X[near].mean(axis=0)
+        E, size, Vt = np.linalg.svd((X[near] - mean).T, full_matrices=False)
+        d2_0 = np.sum((X[near] - mean) ** 2, axis=1)
+        z = -0.5 * (Vt @ (d2 - d2_0)) / size
+        np.testing.assert_allclose(x_hat, E @ z + mean, atol=1e-8)
+
+
+@both
+def test_distance_with_the_linear_kernel_is_pca(center, X, X_new):
+    """Distances are exact there: with neighbours that span the space, the answer is PCA's."""
+    model, space = fitted(X, Linear(), 2, center)
+    X_hat = DistancePreimage(n_neighbors=60).fit(space).decode(model.transform(X_new))
+    np.testing.assert_allclose(X_hat, pca(X, 2, center=center).reconstruct(X_new), atol=1e-9)
+
+
+def test_distance_ignores_directions_in_which_neighbours_do_not_differ(X, X_new):
+    """A coordinate that is all rounding is not blown up by the pseudo-inverse."""
+    noise = np.array([1, 1, 1, 1e-12])
+    model, space = fitted(X * noise, RBF(0.3), 3)
+    X_hat = DistancePreimage().fit(space).decode(model.transform(X_new * noise))
+    assert np.abs(X_hat[:, 3]).max() < 1e-9
+    assert np.abs(X_hat[:, :3]).max() < 100
+
+
+def test_distance_takes_what_neighbours_there_are(X):
+    """More neighbours than samples means all; one neighbour is its own answer."""
+    model, space = fitted(X, RBF(0.3), 3)
+    Y = model.transform(X[:5])
+    np.testing.assert_array_equal(
+        DistancePreimage(n_neighbors=1000).fit(space).decode(Y),
+        DistancePreimage(n_neighbors=60).fit(space).decode(Y),
+    )
+    alone = DistancePreimage(n_neighbors=1).fit(space).decode(Y)
+    assert all((X == x).all(axis=1).any() for x in alone)
