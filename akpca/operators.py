@@ -310,8 +310,8 @@ class FeatureOperator(KernelOperator):
                 ones = np.full((len(Z), 1), np.sqrt(self.kernel.coef0), self.dtype)
                 Z = np.hstack([Z, ones])
         values, axes = np.linalg.eigh((Z.T @ Z).astype(np.float64))
-        # what is below the precision of the data adds nothing to an inner product
-        floor = max(len(Z) * np.finfo(self.dtype).eps ** 2, 16 * np.finfo(np.float64).eps)
+        # what is below the precision of an inner product adds nothing to it
+        floor = max(np.finfo(self.dtype).eps, 16 * np.finfo(np.float64).eps)
         used = values > floor * values[-1]
         return Z @ axes[:, used].astype(self.dtype)
 

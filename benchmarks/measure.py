@@ -1,4 +1,4 @@
-"""Measure CPU time and memory (on Linux), each run in a process of its own with one BLAS thread.
+"""Measure time and memory (on Linux), each run in a process of its own, by default on one thread.
 
 A benchmark is a script ``bench_*.py`` that prints *ratios* against a named peer, measured in the
 same run: seconds depend on the machine and its load, ratios much less.
@@ -15,17 +15,18 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-threadpool_limits(1)  # this process, and by the environment its children
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+threadpool_limits(1)  # this process; its children are told by the environment
 
 
 @dataclass
 class Cost:
-    """CPU seconds and extra peak memory in bytes of one call."""
+    """CPU and wall seconds, extra peak memory in bytes, and the result of one call."""
 
     seconds: float
+    wall: float
     memory: int
+    result: object = None
 
 
 def _child(pipe, function, arguments):
@@ -33,10 +34,10 @@ def _child(pipe, function, arguments):
     # getrusage's maximum is inherited from the parent process; Linux lets us start it anew
     Path("/proc/self/clear_refs").write_text("5")
     before = _status("VmRSS")
-    start = time.process_time()
-    function(*arguments)
-    seconds = time.process_time() - start
-    pipe.send(Cost(seconds, _status("VmHWM") - before))
+    start, wall = time.process_time(), time.perf_counter()
+    result = function(*arguments)
+    seconds, wall = time.process_time() - start, time.perf_counter() - wall
+    pipe.send(Cost(seconds, wall, _status("VmHWM") - before, result))
 
 
 def _status(field: str) -> int:
@@ -49,8 +50,10 @@ def _small(argument):
     return argument[:50] if isinstance(argument, np.ndarray) else argument
 
 
-def costs(functions: dict[str, Callable], *arguments, repeat: int = 5) -> dict[str, Cost]:
-    """Return the least CPU time and the least extra peak memory of each function.
+def costs(
+    functions: dict[str, Callable], *arguments, repeat: int = 5, threads: int = 1
+) -> dict[str, Cost]:
+    """Return the least times and the least extra peak memory of each function.
 
     The functions take turns, each call in a fresh process, so that a busy moment of the machine
     does not fall on one of them alone.
@@ -64,7 +67,10 @@ def costs(functions: dict[str, Callable], *arguments, repeat: int = 5) -> dict[s
         Passed to every function.
     repeat : int, default=5
         Number of turns.
+    threads : int, default=1
+        BLAS threads.
     """
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
     context = multiprocessing.get_context("spawn")
     measured: dict[str, list[Cost]] = {name: [] for name in functions}
     for _ in range(repeat):
@@ -76,7 +82,12 @@ def costs(functions: dict[str, Callable], *arguments, repeat: int = 5) -> dict[s
             measured[name].append(receiver.recv())
             process.join()
     return {
-        name: Cost(min(c.seconds for c in runs), min(c.memory for c in runs))
+        name: Cost(
+            min(c.seconds for c in runs),
+            min(c.wall for c in runs),
+            min(c.memory for c in runs),
+            runs[0].result,
+        )
         for name, runs in measured.items()
     }
 
