@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg
@@ -153,7 +153,8 @@ def block_krylov(
     Ritz vectors V, which is the direction K B adds, and the projected matrix B^T K B gives better
     ones. All products are with a block of vectors, so that one sweep over a kernel serves all
     components. When the basis is full it restarts from the Ritz vectors; K V is kept as a
-    combination of earlier products, so that a restart costs none.
+    combination of earlier products, so that a restart costs none. Interrupted, it returns what it
+    has after the last complete product.
 
     Parameters
     ----------
@@ -194,13 +195,19 @@ def block_krylov(
     basis, images = np.empty((n, 0)), np.empty((n, 0))
     result = None
     for n_products in range(1, max_products + 1):
-        images = np.hstack([images, K @ block])
+        try:
+            products = K @ block
+        except KeyboardInterrupt:
+            if result is None:
+                raise
+            break  # what was found so far is worth having
+        images = np.hstack([images, products])
         basis = np.hstack([basis, block])
         projected = basis.T @ images
         values, S = np.linalg.eigh((projected + projected.T) / 2)
         values, S = values[::-1][:width], S[:, ::-1][:, :width]
-        vectors, products = basis @ S, images @ S
-        R = products - vectors * values
+        vectors, moved = basis @ S, images @ S
+        R = moved - vectors * values
         norms = np.linalg.norm(R, axis=0)
         largest = np.abs(values).max()
         scale = np.maximum(np.abs(values), np.sqrt(eps) * largest)
@@ -213,7 +220,7 @@ def block_krylov(
         if converged or stop:
             break
         if basis.shape[1] + width > max_basis:
-            basis, images = vectors, products
+            basis, images = vectors, moved
         block = _orthonormal_part(R[:, norms > 0], basis)
         if block.shape[1] == 0:  # the basis is invariant: nothing more to find
             break
@@ -239,7 +246,8 @@ def operator_eigenpairs(
     k : int
         Number of pairs.
     solver : {'krylov', 'lobpcg', 'arpack', 'dense'}, default='krylov'
-        'krylov' is `block_krylov` and 'lobpcg' SciPy's; both multiply with blocks. 'arpack' takes
+        'krylov' is `block_krylov`; 'lobpcg' is SciPy's, from where 'krylov' goes on should it
+        break down; both multiply with blocks. 'arpack' takes
         one vector at a time, a sweep over the kernel each: for comparison. 'dense' makes the
         whole matrix.
     tol : float, default=1e-3
@@ -282,14 +290,21 @@ def operator_eigenpairs(
             K.shape, matvec=counter.product, matmat=counter.product, dtype=np.float64
         )
         start = linalg.qr(start, mode="economic", check_finite=False)[0]
-        largest = float(np.linalg.eigvalsh(start.T @ counter.product(start))[-width])
+        projected = start.T @ counter.product(start)
+        smallest = np.abs(np.linalg.eigvalsh((projected + projected.T) / 2)[-k])
+        options = {"tol": tol * smallest, "maxiter": max_products, "largest": True}
         with warnings.catch_warnings():
-            # it warns of residuals, which we measure ourselves, and of exact convergence
+            # of residuals, which we measure ourselves, and of exact convergence
             warnings.simplefilter("ignore", UserWarning)
             warnings.simplefilter("ignore", linalg.LinAlgWarning)
-            values, vectors = lobpcg(
-                product, start, tol=tol * abs(largest), maxiter=max_products, largest=True
+            values, vectors, history = lobpcg(
+                product, start, retResidualNormsHistory=True, **options
             )
+        left = max_products - counter.n_products
+        if history[-1].max() > options["tol"] and left > 0:
+            # on matrices of low rank its blocks degenerate and it gives up
+            result = block_krylov(K, k, start=vectors, tol=tol, max_products=left)
+            return replace(result, n_products=result.n_products + counter.n_products)
     else:
         raise ValueError(f"solver must be one of {OPERATOR_SOLVERS}, got {solver!r}")
     order = np.argsort(values)[::-1][:k]

@@ -26,6 +26,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .distributed import DaskKernelOperator, is_dask_array, kernel_product
 from .eigen import EIGEN_SOLVERS, leading_eigenpairs, operator_eigenpairs
 from .kernels import BLOCK_ROWS, KERNELS, Kernel, make_kernel
 from .operators import FeatureOperator, KernelOperator, has_features
@@ -225,8 +226,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            With kernel='precomputed' the kernel matrix, of shape (n_samples, n_samples).
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
+            With kernel='precomputed' the kernel matrix, of shape (n_samples, n_samples). A dask
+            array stays on its cluster; see :mod:`akpca.distributed`.
         y : Ignored
 
         Returns
@@ -235,6 +237,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """
         if self.fit_inverse_transform and self.kernel == "precomputed":
             raise ValueError("Cannot fit_inverse_transform with a precomputed kernel.")
+        if is_dask_array(X):
+            return self._fit_dask(X)
         X = validate_data(
             self, X, accept_sparse="csr", dtype=[np.float64, np.float32], copy=self.copy_X
         )
@@ -251,6 +255,25 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             self.preimage_ = self._fit_preimage(self.preimage)
         elif self.fit_inverse_transform:
             self._fit_inverse(X)
+        return self
+
+    def _fit_dask(self, X):
+        """Fit to data on a cluster: kernel values stay there, vectors come here."""
+        if self.n_components is None or self.eigen_solver not in ("auto", "krylov", "lobpcg"):
+            raise ValueError(
+                "a dask array needs n_components and eigen_solver='auto', 'krylov' or 'lobpcg', "
+                f"got n_components={self.n_components} and eigen_solver={self.eigen_solver!r}"
+            )
+        if self.fit_inverse_transform or self.preimage is not None:
+            raise ValueError("an inverse of data in a dask array can't be learned")
+        self.n_features_in_ = X.shape[1]
+        self.gamma_ = 1 / X.shape[1] if self.gamma is None else self.gamma
+        kernel = self._kernel_object()
+        if kernel is None:
+            raise ValueError(f"a dask array needs a kernel by name or object, got {self.kernel!r}")
+        operator = DaskKernelOperator(X, kernel, center=self.center, progress=self.verbose)
+        self.X_fit_ = operator.X
+        self._set_from_operator(operator, *self._iterate(operator, self.n_components))
         return self
 
     def fit_transform(self, X, y=None, **params):
@@ -283,6 +306,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         X_new : ndarray of shape (n_new, n_components)
         """
         check_is_fitted(self)
+        if is_dask_array(self.X_fit_):
+            return self._transform_on_cluster(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         codes = np.empty((X.shape[0], self._n_features_out), np.result_type(X, self._alphas))
         for rows in gen_batches(X.shape[0], BLOCK_ROWS):
@@ -294,6 +319,21 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if not np.isfinite(codes).all():
             raise ValueError(self._not_finite("X"))
         return codes
+
+    def _transform_on_cluster(self, X):
+        if not is_dask_array(X):
+            X = check_array(X, dtype=[np.float64, np.float32], input_name="X", estimator=self)
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        # (K - 1 m^T) H A, with the means m of the fitted columns
+        weights = self._alphas - self._alphas.mean(axis=0) if self.center else self._alphas
+        codes = kernel_product(X, self.X_fit_, self._kernel_object(), weights)
+        if self.center:
+            codes -= self._column_means @ weights
+        return codes.astype(np.result_type(X.dtype, self._alphas))
 
     def inverse_transform(self, X, *, preimage=None):
         """Return samples whose codes are near X.
@@ -430,7 +470,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if route == "features" and operator.n_features < k:
             # the data have fewer features than their columns promised: zeros are asked for
             return self._decompose_matrix(self._fitted_kernel(X))
-        self._noise = 4 * np.finfo(X.dtype).eps * np.abs(operator.plain_diagonal()).sum()
         if route == "features":
             covariance = operator.covariance
             if operator.n_features <= EXACT_FEATURES:
@@ -438,14 +477,18 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 values, W, _ = leading_eigenpairs(covariance.dense(), k, solver="dense")
             else:
                 values, W = self._iterate(covariance, k)
-            scale = np.divide(
-                1, np.sqrt(np.abs(values)), out=0 * values, where=values > self._noise
-            )
-            vectors = operator.from_features(W) * scale
+            # u = Phi w / sqrt(nu); what is zero but for rounding stays out of the division
+            roots = np.sqrt(np.maximum(values, np.finfo(X.dtype).eps * max(values[0], 0)))
+            vectors = operator.from_features(W) / np.where(roots > 0, roots, 1)
         else:
             values, vectors = self._iterate(operator, k)
-        self._column_means = operator.means().astype(X.dtype) if self.center else None
-        self._set_components(values, vectors, operator.trace(), X.dtype)
+        self._set_from_operator(operator, values, vectors)
+
+    def _set_from_operator(self, operator, values, vectors):
+        self._column_means = operator.means().astype(operator.dtype) if self.center else None
+        diagonal = np.abs(operator.plain_diagonal()).sum(dtype=np.float64)
+        self._noise = 4 * np.finfo(operator.dtype).eps * diagonal
+        self._set_components(values, vectors, operator.trace(), operator.dtype)
 
     def _iterate(self, operator, k):
         solver = "krylov" if self.eigen_solver == "auto" else self.eigen_solver

@@ -31,6 +31,7 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .distributed import is_dask_array, sum_over_chunks
 from .eigen import leading_eigenpairs
 from .kernel_pca import KernelPCA, _clean_eigenvalues
 from .kernels import BLOCK_ROWS, KERNELS, Kernel, make_kernel
@@ -57,6 +58,11 @@ class _Sums(NamedTuple):
     missed: float  # of k(x, x) - F(x).F(x)
     total: np.ndarray  # of F(x)
     gram: np.ndarray  # of F(x) F(x)^T
+
+
+def _add(parts: list[_Sums]) -> _Sums:
+    """Return the sums over the samples of all parts."""
+    return _Sums(*map(sum, zip(*parts, strict=True)))
 
 
 class NystromKernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -229,6 +235,8 @@ callable, default='linear'
         -------
         self : object
         """
+        if is_dask_array(X):
+            return self._fit_dask(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         K = self._choose_landmarks(X)
         if self.orthonormal:
@@ -237,6 +245,18 @@ callable, default='linear'
             self._extend_landmarks(K, X.shape[0])
         if self.fit_inverse_transform:
             self._fit_inverse(X)
+        return self
+
+    def _fit_dask(self, X):
+        """Fit to data on a cluster: only the landmarks and sums over the samples come here."""
+        if self.sampling != "uniform" or not self.orthonormal or self.fit_inverse_transform:
+            raise ValueError(
+                "a dask array needs sampling='uniform', orthonormal=True and "
+                "fit_inverse_transform=False"
+            )
+        self.n_features_in_ = X.shape[1]
+        self._choose_landmarks(X.astype(np.result_type(X.dtype, np.float32)))
+        self._decompose(sum_over_chunks(X, self._sweep, _add))
         return self
 
     def _takes_batches(self):
@@ -273,7 +293,7 @@ callable, default='linear'
             self._choose_landmarks(X)
         sums = self._sweep(X)
         if not first:
-            sums = _Sums(*(old + new for old, new in zip(self._sums, sums, strict=True)))
+            sums = _add([self._sums, sums])
         self._decompose(sums)
         return self
 
@@ -372,7 +392,9 @@ callable, default='linear'
                 # a little of a uniform sample besides, so that there are always m to be drawn
                 scores = self._leverage_scores(X, m, rng) + 1e-3 * m / n
                 indices = rng.choice(n, m, replace=False, p=scores / scores.sum())
-            landmarks = X[indices]
+            if is_dask_array(X):  # which gathers sorted rows a chunk at a time
+                indices = np.sort(indices)
+            landmarks = X[indices].compute() if is_dask_array(X) else X[indices]
         # the small matrix in double precision, whatever the samples have
         K = self._kernel_values(landmarks.astype(np.float64))
         kept, self._factor = self._independent(K)

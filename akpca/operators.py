@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import pairwise
+from threading import Event
 
 import numpy as np
 from scipy import sparse
@@ -142,10 +143,15 @@ class KernelOperator(CenteredOperator):
             threadpool_limits(1, user_api="blas"),
             ThreadPoolExecutor(n_threads) as pool,
         ):
-            shares = [self._tiles(strips[t::n_threads], bar) for t in range(n_threads)]
-            return sum(list(pool.map(work, shares)))
+            stop = Event()
+            shares = [self._tiles(strips[t::n_threads], bar, stop) for t in range(n_threads)]
+            try:
+                return sum(list(pool.map(work, shares)))
+            except BaseException:
+                stop.set()  # an interrupt reaches this thread only
+                raise
 
-    def _tiles(self, strips: list[slice], bar: tqdm) -> Iterator[Tile]:
+    def _tiles(self, strips: list[slice], bar: tqdm, stop: Event) -> Iterator[Tile]:
         """Yield (rows, columns, values) of the tiles of some strips; values are overwritten."""
         n = self.shape[0]
         buffer = np.empty(TILE, self.dtype)
@@ -153,6 +159,8 @@ class KernelOperator(CenteredOperator):
             # the square on the diagonal comes alone, as it is the only one used once
             edges = [rows.start, *range(rows.stop, n, TILE_COLUMNS), n]
             for first, last in pairwise(edges):
+                if stop.is_set():
+                    return
                 if first < last:
                     columns = slice(first, last)
                     yield rows, columns, self._tile(rows, columns, buffer)

@@ -27,7 +27,7 @@ def ridge(model: KernelPCA, factor: float, alpha: float) -> RidgePreimage:
     return RidgePreimage(gamma=factor / (K * model._fitted_codes().var()), alpha=alpha)
 
 
-RIDGE = list(product((0.25, 0.5, 1.0, 2.0), (0.01, 0.03, 0.1, 0.3)))
+RIDGE = list(product((0.25, 0.5, 1.0, 2.0), (0.03, 0.1, 0.3, 1.0)))
 # method -> encoders to choose from, and for each encoder decoders to choose from
 METHODS = {
     "PCA code + ridge": ([{"kernel": "linear"}], [lambda m, s=s: ridge(m, *s) for s in RIDGE]),
@@ -65,7 +65,7 @@ def chosen(X: np.ndarray, X_test: np.ndarray, encoders: list, decoders: list):
         for train, valid in FOLDS.split(X):
             scores += [errors(X[train], X[valid], options, decoders) for options in encoders]
     i, j = np.unravel_index(np.argmin(scores), scores.shape)
-    return (i, j), errors(X, X_test, encoders[i], [decoders[j]])[0]
+    return (int(i), int(j)), errors(X, X_test, encoders[i], [decoders[j]])[0]
 
 
 def scikit_learn(X: np.ndarray, X_test: np.ndarray):
@@ -83,7 +83,7 @@ def scikit_learn(X: np.ndarray, X_test: np.ndarray):
         ).fit(X)
         return relative_error(X_new, model.inverse_transform(model.transform(X_new)))
 
-    grid = list(product((0.005, 0.01, 0.02, 0.05), (1e-8, 1e-6, 1e-4, 1e-2)))
+    grid = list(product((0.005, 0.01, 0.02), (1e-10, 1e-9, 1e-8, 1e-6, 1e-4)))
     folds = list(FOLDS.split(X))
     scores = [sum(error(X[t], X[v], *setting) for t, v in folds) for setting in grid]
     best = grid[int(np.argmin(scores))]

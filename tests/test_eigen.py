@@ -125,6 +125,30 @@ def test_block_krylov_keeps_its_best_pairs_when_stopped():
     assert seen[1].residuals.max() < seen[0].residuals.max()
 
 
+def test_block_krylov_survives_an_interrupt():
+    """Ctrl-C in the third product leaves the pairs of the second; in the first, nothing."""
+    K = with_spectrum(1 / np.arange(1, 301))
+
+    class Interrupted:
+        shape, dtype, products = K.shape, K.dtype, 0
+
+        def __matmul__(self, V):
+            self.products += 1
+            if self.products == self.last:
+                raise KeyboardInterrupt
+            return K @ V
+
+    operator = Interrupted()
+    operator.last = 3
+    result = block_krylov(operator, 3, tol=1e-14, random_state=0)
+    expected = block_krylov(K, 3, tol=1e-14, max_products=2, random_state=0)
+    assert not result.converged
+    np.testing.assert_array_equal(result.values, expected.values)
+    operator.products, operator.last = 0, 1
+    with pytest.raises(KeyboardInterrupt):
+        block_krylov(operator, 3, random_state=0)
+
+
 @pytest.mark.parametrize("solver", ["krylov", "lobpcg", "arpack", "dense"])
 def test_operator_solvers_on_degenerate_matrices(solver):
     """Low rank, repeated eigenvalues and k = n: right values and orthonormal vectors."""

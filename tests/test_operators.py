@@ -144,6 +144,24 @@ def test_threads_change_nothing_but_rounding_and_repeat_to_the_bit(n_threads, X)
     np.testing.assert_allclose(first, dense(X, RBF(gamma=0.4), True) @ V, atol=1e-10)
 
 
+def test_an_error_in_one_thread_stops_the_others(X):
+    """Whatever goes wrong in a sweep reaches the caller, and no thread goes on behind its back."""
+    seen = []
+
+    class Failing(RBF):
+        def fill(self, out, *args):
+            seen.append(1)
+            if len(seen) == 2:
+                raise KeyboardInterrupt
+            super().fill(out, *args)
+
+    with threadpool_limits(2, user_api="blas"), pytest.raises(KeyboardInterrupt):
+        KernelOperator(X, Failing(gamma=1)) @ np.ones(len(X))
+        KernelOperator(X, Failing(gamma=1)) @ np.ones(len(X))
+    n_strips = -(-len(X) // operators.TILE_ROWS)
+    assert len(seen) <= 2 + n_strips * (n_strips + 1) // 2
+
+
 def test_sparse_data(X):
     """A sparse data matrix gives the same operator."""
     X = np.where(X > 0.5, X, 0)

@@ -1,0 +1,594 @@
+"""The operator on a dask cluster: the numbers of the one in memory, in little memory, whatever
+happens to a worker."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import cloudpickle
+import dask
+import dask.array as da
+import nbformat
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from scipy import linalg, sparse
+
+from akpca import KernelPCA, NystromKernelPCA
+from akpca import distributed as module
+from akpca.distributed import (
+    DaskKernelOperator,
+    from_file,
+    is_dask_array,
+    kernel_product,
+    run_notebooks,
+)
+from akpca.eigen import block_krylov
+from akpca.kernels import KERNELS, RBF, Cosine, Linear, Polynomial
+from akpca.operators import KernelOperator
+
+# A worker with this package imported rests at about 170 MiB.
+MEMORY_LIMIT = 400 * 2**20
+
+# kernels of this file are unknown to the workers
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit=MEMORY_LIMIT,
+            dashboard_address=None,
+            silence_logs=50,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).uniform(0, 1, (230, 6))
+
+
+def centred(K):
+    return K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+
+
+def pids(client):
+    return client.run(os.getpid)
+
+
+def peaks(client):
+    """The largest resident memory of each worker so far, in bytes; where Linux tells it."""
+
+    def peak():  # not getrusage, which counts the process that started this one as well
+        status = Path("/proc/self/status")
+        lines = status.read_text().splitlines() if status.exists() else ["VmHWM: 0 kB"]
+        return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+    return client.run(peak).values()
+
+
+# ------------------------------------------------------------------------------------- products
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("name", KERNELS)
+def test_product_is_that_of_the_matrix(client, X, name, center):
+    """operator @ V is K V, or H K H V, for all kernels and for one vector as for many."""
+    kernel = KERNELS[name]()
+    K = centred(kernel(X)) if center else kernel(X)
+    operator = DaskKernelOperator(da.from_array(X, chunks=(60, 4)), kernel, center=center)
+    V = np.random.default_rng(1).standard_normal((len(X), 3))
+    assert operator.shape == K.shape
+    assert len(operator.X.chunks[0]) == 4
+    np.testing.assert_allclose(operator @ V, K @ V, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(operator @ V[:, 0], K @ V[:, 0], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_traces_norms_and_means(client, X, center):
+    """What the contract of operators adds to the product is that of the operator in memory."""
+    kernel = Polynomial(degree=2)
+    ours = DaskKernelOperator(da.from_array(X, chunks=(60, -1)), kernel, center=center)
+    theirs = KernelOperator(X, kernel, center=center)
+    np.testing.assert_allclose(ours.means(), theirs.means(), rtol=1e-12)
+    np.testing.assert_allclose(ours.plain_diagonal(), theirs.plain_diagonal(), rtol=1e-12)
+    assert ours.trace() == pytest.approx(theirs.trace(), rel=1e-12)
+    assert ours.frobenius_norm() == pytest.approx(theirs.frobenius_norm(), rel=1e-12)
+
+
+def test_tiles_smaller_than_chunks(client):
+    """Chunks of several tiles in both directions, of odd sizes, give the same product."""
+    X = np.random.default_rng(0).standard_normal((4500, 3))
+    V = np.random.default_rng(1).standard_normal((len(X), 2))
+    sizes = ((2047, 700, 1753), 3)
+    operator = DaskKernelOperator(da.from_array(X, chunks=sizes), RBF(gamma=0.3))
+    assert operator.X.chunks[0] == sizes[0]
+    np.testing.assert_allclose(operator @ V, KernelOperator(X, RBF(gamma=0.3)) @ V, atol=1e-10)
+
+
+def test_float32_stays_float32(client, X):
+    """Kernel values have the precision of the data; sums and results are float64."""
+    single = X.astype(np.float32)
+    operator = DaskKernelOperator(da.from_array(single, chunks=(60, -1)), RBF())
+    V = np.random.default_rng(1).standard_normal((len(X), 3))
+    product = operator @ V
+    assert (operator.dtype, product.dtype) == (np.float32, np.float64)
+    difference = np.abs(product - KernelOperator(X, RBF()) @ V).max()
+    assert 1e-10 < difference < 1e-4
+
+
+def test_integers_are_data_too(client):
+    """Counts are computed with as float64."""
+    X = np.arange(40).reshape(20, 2) % 7
+    operator = DaskKernelOperator(da.from_array(X, chunks=(8, -1)), Linear(), center=False)
+    np.testing.assert_allclose(operator @ np.eye(20), X @ X.T, atol=1e-12)
+
+
+def test_same_bits_every_time(client, X):
+    """The order of sums does not depend on which worker was faster."""
+    V = np.random.default_rng(1).standard_normal((len(X), 3))
+    data = da.from_array(X, chunks=(20, -1))
+    first, second = (DaskKernelOperator(data, RBF()) @ V for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_eigenpairs(client, X):
+    """Block Krylov on the operator finds what LAPACK finds in the matrix."""
+    K = centred(RBF(gamma=1)(X))
+    values, vectors = linalg.eigh(K, subset_by_index=(len(X) - 4, len(X) - 1))
+    operator = DaskKernelOperator(da.from_array(X, chunks=(100, -1)), RBF(gamma=1))
+    start = operator.nystrom_vectors(8, n_landmarks=100, random_state=0)
+    result = block_krylov(operator, 4, tol=1e-9, start=start)
+    assert result.converged
+    np.testing.assert_allclose(result.values, values[::-1], rtol=1e-10)
+    overlap = np.abs(np.sum(result.vectors * vectors[:, ::-1], axis=0))
+    np.testing.assert_allclose(overlap, 1, atol=1e-10)
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_nystrom_vectors(client, X, center):
+    """The same sample and the same vectors as in memory for the same seed."""
+    arguments = dict(n_landmarks=50, random_state=3)
+    ours = DaskKernelOperator(da.from_array(X, chunks=(60, -1)), RBF(gamma=1), center=center)
+    theirs = KernelOperator(X, RBF(gamma=1), center=center).nystrom_vectors(5, **arguments)
+    np.testing.assert_allclose(ours.nystrom_vectors(5, **arguments), theirs, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["dask", "numpy", "sparse"])
+def test_kernel_product(client, X, kind):
+    """k(X, Y) @ W for new points of any kind."""
+    Y = np.random.default_rng(1).uniform(0, 1, (150, 6))
+    W = np.random.default_rng(2).standard_normal((150, 4))
+    make = {"dask": lambda X: da.from_array(X, chunks=(100, 2)), "numpy": np.asarray}
+    new = make.get(kind, sparse.csr_array)(X)
+    product = kernel_product(new, da.from_array(Y, chunks=(40, 6)), Cosine(), W, client=client)
+    np.testing.assert_allclose(product, Cosine()(X, Y) @ W, atol=1e-10)
+
+
+def test_kernel_product_encodes_new_points(client, X):
+    """Centred codes need the row means and the weights alone: the recipe for `transform`."""
+    from akpca import KernelPCA
+
+    new = np.random.default_rng(5).uniform(0, 1, (17, 6))
+    model = KernelPCA(3, kernel="rbf", gamma=1).fit(X)
+    Y = da.from_array(X, chunks=(60, -1))
+    weights = model.eigenvectors_ / np.sqrt(model.eigenvalues_)
+    weights -= weights.mean(axis=0)
+    means = DaskKernelOperator(Y, RBF(gamma=1)).means()
+    codes = kernel_product(new, Y, RBF(gamma=1), weights) - means @ weights
+    np.testing.assert_allclose(codes, model.transform(new), atol=1e-10)
+
+
+# ------------------------------------------------------------------------ data, chunks and memory
+
+
+def test_kernel_matrix_larger_than_the_cluster(client, tmp_path):
+    """A kernel matrix of more than the memory of all workers, from a file: the product is that of
+    the operator in memory, and no worker came near its limit or was restarted."""
+    n = 12_000
+    assert 8 * n**2 > 2 * MEMORY_LIMIT
+    X = np.random.default_rng(0).standard_normal((n, 20))
+    np.save(tmp_path / "X.npy", X)
+    V = np.random.default_rng(1).standard_normal((n, 8))
+    before = pids(client)
+    product = DaskKernelOperator(from_file(tmp_path / "X.npy"), RBF()) @ V
+    np.testing.assert_allclose(product, KernelOperator(X, RBF()) @ V, rtol=0, atol=1e-10)
+    assert pids(client) == before
+    assert max(peaks(client)) < 0.8 * MEMORY_LIMIT
+
+
+def test_data_larger_than_a_worker(client, tmp_path):
+    """Lazy data of more than a worker's memory are swept with two chunks of them in it."""
+    n, d = 250, 220_000
+    assert 8 * n * d > MEMORY_LIMIT
+    # a file with holes: mostly rows of zeros that take no place on the disk
+    X = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", dtype=np.float64, shape=(n, d))
+    filled = np.random.default_rng(0).choice(n, 20, replace=False)
+    rows = np.random.default_rng(1).standard_normal((20, d))
+    X[filled] = rows
+    del X
+    before = pids(client)
+    X = from_file(tmp_path / "X.npy", chunk_rows=19)
+    product = DaskKernelOperator(X, Linear(), center=False) @ np.ones(n)
+    expected = np.zeros(n)
+    expected[filled] = rows @ rows.sum(axis=0)
+    np.testing.assert_allclose(product, expected, rtol=1e-10, atol=1e-8)
+    assert pids(client) == before
+    assert max(peaks(client)) < 0.8 * MEMORY_LIMIT
+
+
+def test_lazy_chunks_travel_as_recipes(tmp_path, X):
+    """Tasks get a few bytes to make a lazy chunk of, also after further lazy steps; the data if
+    they are in memory or on the cluster, or if making one chunk would make them all."""
+    np.save(tmp_path / "X.npy", X)
+    on_disk = from_file(tmp_path / "X.npy", chunk_rows=40)
+
+    def kinds(X):
+        nodes = dask.compute(*module._chunk_nodes(X), scheduler="sync")
+        return {type(node) for node in nodes}, nodes
+
+    for recipe in (on_disk, on_disk[5:, ::2], 1 - on_disk / 2, on_disk.rechunk((90, -1))):
+        types, nodes = kinds(recipe)
+        assert types == {bytes}
+        assert max(map(len, nodes)) < 10_000
+        loaded = np.concatenate([module._load(node) for node in nodes])
+        np.testing.assert_array_equal(loaded, recipe.compute(scheduler="sync"))
+    for data in (da.from_array(np.ones((20_000, 6)), chunks=(5000, -1)), on_disk - on_disk.mean(0)):
+        assert kinds(data)[0] == {np.ndarray}
+
+
+def test_all_kinds_of_arrays(client, tmp_path, X):
+    """A file, a lazy expression, persisted data, steps after those, data with a common part, and
+    mapped memory: one product."""
+    np.save(tmp_path / "X.npy", X)
+    on_disk = from_file(tmp_path / "X.npy", chunk_rows=50)
+    persisted = on_disk.persist()
+    mean = X.mean(axis=0)
+    mapped = da.from_array(np.load(tmp_path / "X.npy", mmap_mode="r"), chunks=(70, -1))
+    cases = [
+        (on_disk, X),
+        (on_disk[10:, 1:] * 2, X[10:, 1:] * 2),
+        (persisted, X),
+        (persisted.rechunk((30, 2)) + 1, X + 1),
+        (on_disk - on_disk.mean(axis=0), X - mean),
+        (mapped, X),
+    ]
+    for array, values in cases:
+        V = np.random.default_rng(1).standard_normal((len(values), 2))
+        expected = KernelOperator(values, RBF()) @ V
+        np.testing.assert_allclose(DaskKernelOperator(array, RBF()) @ V, expected, atol=1e-10)
+
+
+def test_chunks_are_brought_to_size():
+    """Huge chunks are cut, tiny ones merged, wide ones kept below a number of bytes; chunks of a
+    reasonable size stay as they are."""
+
+    def sizes(shape, chunks, dtype=float):
+        X = module._in_row_chunks(da.zeros(shape, chunks=chunks, dtype=dtype), "X")
+        assert X.numblocks[1] == 1
+        return X.chunks[0]
+
+    assert sizes((9000, 4), (9000, 2)) == (2048,) * 4 + (808,)
+    assert sizes((9000, 4), (10, 4)) == (2048,) * 4 + (808,)
+    assert sizes((9000, 4), (1500, 4)) == (1500,) * 6
+    assert len(sizes((2_000_000, 4), (2048, 4))) == module.MAX_CHUNKS
+    for dtype in (np.float32, np.float64):
+        rows = max(sizes((3000, 100_000), (3000, 1000), dtype))
+        one = 100_000 * np.dtype(dtype).itemsize
+        assert rows * one <= module.CHUNK_BYTES < (rows + 1) * one
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_from_file(client, tmp_path, order):
+    """The matrix of the file, in chunks of rows, of its type; nothing else in the graph."""
+    values = np.asarray(np.arange(60, dtype=np.float32).reshape(20, 3), order=order)
+    np.save(tmp_path / "X.npy", values)
+    X = from_file(str(tmp_path / "X.npy"), chunk_rows=8)
+    assert is_dask_array(X)
+    assert X.chunks == ((8, 8, 4), (3,))
+    assert X.dtype == np.float32
+    assert len(pickle.dumps(X)) < 5000
+    np.testing.assert_array_equal(X.compute(), values)
+
+
+def test_a_file_that_changed_is_not_mixed(client, tmp_path):
+    """A file of another shape under the same name is refused; a new array is made of it."""
+    np.save(tmp_path / "X.npy", np.zeros((20, 3)))
+    old = from_file(tmp_path / "X.npy")
+    np.save(tmp_path / "X.npy", np.ones((10, 3)))
+    with pytest.raises(ValueError, match="has changed"):
+        old.compute()
+    assert from_file(tmp_path / "X.npy").sum().compute() == 30
+
+
+def test_bad_files(tmp_path):
+    """Pickles, archives, other files, vectors and no file at all are refused by name."""
+    np.save(tmp_path / "objects.npy", np.array([[{}]], dtype=object), allow_pickle=True)
+    np.savez(tmp_path / "archive.npz", X=np.eye(2))
+    (tmp_path / "pickle.npy").write_bytes(pickle.dumps(np.eye(2)))
+    np.save(tmp_path / "vector.npy", np.zeros(3))
+    np.save(tmp_path / "text.npy", np.array([["a"]]))
+    np.save(tmp_path / "good.npy", np.eye(3))
+    for name in ("objects.npy", "archive.npz", "pickle.npy"):
+        with pytest.raises(ValueError, match=rf"{name} is not a \.npy file of plain numbers"):
+            from_file(tmp_path / name)
+    for name in ("vector.npy", "text.npy"):
+        with pytest.raises(ValueError, match=f"{name} must hold a two-dimensional"):
+            from_file(tmp_path / name)
+    with pytest.raises(FileNotFoundError, match=r"missing\.npy"):
+        from_file(tmp_path / "missing.npy")
+    with pytest.raises(ValueError, match="chunk_rows must be at least 1, got 0"):
+        from_file(tmp_path / "good.npy", chunk_rows=0)
+
+
+# ------------------------------------------------------------------------------ what can go wrong
+
+
+@dataclass(frozen=True)
+class Broken(Linear):
+    def fill(self, out, X, Y, x_terms, y_terms):
+        raise ZeroDivisionError("broken kernel")
+
+
+def test_errors_of_a_worker_reach_the_caller(client, X):
+    """A kernel that raises, gives NaN, or data with NaN: the same errors as in memory."""
+    data = da.from_array(X, chunks=(60, -1))
+    with pytest.raises(ZeroDivisionError, match="broken kernel"):
+        DaskKernelOperator(data, Broken()) @ np.ones(len(X))
+    with pytest.raises(ValueError, match=r"Polynomial\(.*gives NaN or infinity"):
+        DaskKernelOperator(data, Polynomial(degree=0.5, coef0=-9)) @ np.ones(len(X))
+    with pytest.raises(ValueError, match="gives NaN or infinity"):
+        kernel_product(X, data, Polynomial(degree=0.5, coef0=-9), np.ones((len(X), 1)))
+    holes = X.copy()
+    holes[100, 2] = np.nan
+    with pytest.raises(ValueError, match="X contains NaN"):
+        DaskKernelOperator(da.from_array(holes, chunks=(60, -1)), RBF()) @ np.ones(len(X))
+
+
+def test_bad_arguments(client, X):
+    """The argument is named, and what is allowed."""
+    data = da.from_array(X, chunks=(60, -1))
+    with pytest.raises(TypeError, match="X must be a dask array, got ndarray"):
+        DaskKernelOperator(X, RBF())
+    with pytest.raises(TypeError, match=r"kernel must be a Kernel .* 'rbf'"):
+        DaskKernelOperator(data, "rbf")
+    with pytest.raises(ValueError, match="X must be a two-dimensional dask array of dense real"):
+        DaskKernelOperator(data[:, 0], RBF())
+    with pytest.raises(ValueError, match="X must be a two-dimensional dask array of dense real"):
+        DaskKernelOperator(data.astype(complex), RBF())
+    with pytest.raises(ValueError, match="X must be a two-dimensional dask array of dense real"):
+        DaskKernelOperator(data.map_blocks(sparse.csr_array), RBF())
+    with pytest.raises(ValueError, match=r"unknown size: call X\.compute_chunk_sizes\(\)"):
+        DaskKernelOperator(data[data[:, 0] > 0.5], RBF())
+    with pytest.raises(ValueError, match="at least one row"):
+        DaskKernelOperator(data[:0], RBF())
+    with pytest.raises(ValueError, match="V must have 230 rows"):
+        DaskKernelOperator(data, RBF()) @ np.ones(7)
+    with pytest.raises(TypeError, match="Y must be a dask array"):
+        kernel_product(X, X, RBF(), np.ones((230, 1)))
+    with pytest.raises(ValueError, match="same number of features, got 4 and 6"):
+        kernel_product(X[:, :4], data, RBF(), np.ones((230, 1)))
+    for W in (np.ones(230), np.ones((229, 2))):
+        with pytest.raises(ValueError, match=r"W must have shape \(230, s\)"):
+            kernel_product(X, data, RBF(), W)
+
+
+def test_progress_and_cleanliness(client, X, capsys):
+    """A bar if asked for; after a sweep nothing is left on the cluster."""
+    data = da.from_array(X, chunks=(60, -1))
+    quiet = DaskKernelOperator(data, RBF()) @ np.ones(len(X))
+    assert capsys.readouterr() == ("", "")
+    loud = DaskKernelOperator(data, RBF(), client=client, progress=True) @ np.ones(len(X))
+    assert "kernel sweep: 100%" in capsys.readouterr().err
+    np.testing.assert_array_equal(loud, quiet)
+    deadline = time.monotonic() + 10  # futures are released in the background
+    while client.futures and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not client.futures
+    assert not any(client.has_what().values())
+
+
+SCRIPT = """
+import sys
+import akpca, akpca.distributed
+assert "dask" not in sys.modules and "distributed" not in sys.modules
+import numpy as np
+from akpca.distributed import DaskKernelOperator, from_file, is_dask_array, run_notebooks
+from akpca.kernels import RBF
+X = np.random.default_rng(0).standard_normal((50, 3))
+assert not is_dask_array(X) and "dask" not in sys.modules
+if sys.argv[1] == "missing":
+    sys.modules["dask"] = None
+    for call, argument in ((from_file, "X.npy"), (lambda X: DaskKernelOperator(X, RBF()), X)):
+        try:
+            call(argument)
+        except ImportError as error:
+            assert 'pip install "akpca[distributed]"' in str(error)
+        else:
+            raise AssertionError
+else:
+    import dask.array as da
+    operator = DaskKernelOperator(da.from_array(X, chunks=(20, -1)), RBF(), center=False)
+    np.testing.assert_allclose(operator @ np.eye(50), RBF()(X), atol=1e-12)
+    try:
+        run_notebooks("a.ipynb", [{}], "out")
+    except ValueError as error:
+        assert "run_notebooks needs a cluster" in str(error) and "Client()" in str(error)
+    else:
+        raise AssertionError
+print("done")
+"""
+
+
+@pytest.mark.parametrize("case", ["missing", "no cluster"])
+def test_without_dask_or_cluster(case):
+    """The package does not import dask by itself; what needs it says what to install. Without a
+    cluster products are made in the process, and notebooks are not."""
+    run = subprocess.run([sys.executable, "-c", SCRIPT, case], capture_output=True, text=True)
+    assert run.stdout == "done\n", run.stderr
+
+
+def test_is_dask_array(X):
+    """Arrays of dask, and nothing else."""
+    assert is_dask_array(da.zeros(3))
+    for other in (X, [1], None, da, sparse.csr_array(X), dask.delayed(3)):
+        assert not is_dask_array(other)
+
+
+# -------------------------------------------------------------------------------------- notebooks
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("solver", ["auto", "lobpcg"])
+def test_kernel_pca_of_a_dask_array(client, X, center, solver):
+    """KernelPCA fits and encodes on the cluster as it does in memory, new points too."""
+    options = {"kernel": "rbf", "gamma": 1.0, "center": center, "random_state": 0}
+    lazy = da.from_array(X, chunks=(60, 6))
+    ours = KernelPCA(3, eigen_solver=solver, tol=1e-9, **options).fit(lazy)
+    expected = KernelPCA(3, eigen_solver="dense", **options).fit(X)
+    np.testing.assert_allclose(ours.eigenvalues_, expected.eigenvalues_, rtol=1e-9)
+    np.testing.assert_allclose(
+        ours.explained_variance_ratio_, expected.explained_variance_ratio_, rtol=1e-9
+    )
+    new = X[:7] + 0.1
+    for points in (new, da.from_array(new, chunks=(3, 6))):
+        codes = ours.transform(points)
+        np.testing.assert_allclose(np.abs(codes), np.abs(expected.transform(new)), atol=1e-6)
+    assert ours.transform(new.astype(np.float32)).dtype == np.float64
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_nystrom_kernel_pca_of_a_dask_array(client, X, center):
+    """The same landmarks give the same components, whether samples are here or on the cluster."""
+    options = {"n_landmarks": 40, "kernel": "rbf", "gamma": 1.0, "center": center}
+    ours = NystromKernelPCA(3, random_state=0, **options).fit(da.from_array(X, chunks=(60, 6)))
+    expected = NystromKernelPCA(3, random_state=0, **options).fit(X)
+    assert ours.n_samples_seen_ == len(X)
+    assert set(ours.landmark_indices_) == set(expected.landmark_indices_)
+    np.testing.assert_allclose(ours.eigenvalues_, expected.eigenvalues_, rtol=1e-9)
+    np.testing.assert_allclose(ours.error_, expected.error_, rtol=1e-6)
+    np.testing.assert_allclose(np.abs(ours.transform(X)), np.abs(expected.transform(X)), atol=1e-8)
+
+
+def test_estimators_say_what_they_can_not_do_on_a_cluster(X):
+    """Options that would need the samples here are refused by name."""
+    lazy = da.from_array(X, chunks=(60, 6))
+    with pytest.raises(ValueError, match="n_components"):
+        KernelPCA(kernel="rbf").fit(lazy)
+    with pytest.raises(ValueError, match="eigen_solver='dense'"):
+        KernelPCA(2, eigen_solver="dense").fit(lazy)
+    with pytest.raises(ValueError, match="inverse"):
+        KernelPCA(2, preimage="ridge").fit(lazy)
+    with pytest.raises(ValueError, match="kernel by name or object"):
+        KernelPCA(2, kernel=lambda x, y: 1.0).fit(lazy)
+    with pytest.raises(ValueError, match="sampling='uniform'"):
+        NystromKernelPCA(2, n_landmarks=9, sampling="kmeans").fit(lazy)
+    with pytest.raises(ValueError, match="X has 5 features"):
+        KernelPCA(2, kernel="rbf").fit(lazy).transform(X[:, :5])
+
+
+@pytest.fixture
+def notebook(tmp_path):
+    cells = [
+        nbformat.v4.new_code_cell("a = 1\nb = 'x'", metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell("import os\nprint('quotient', 6 / a, b)"),
+        nbformat.v4.new_code_cell("print('the end')"),
+    ]
+    book = nbformat.v4.new_notebook(cells=cells)
+    book.metadata["kernelspec"] = {
+        "display_name": "Python 3",
+        "language": "python",
+        "name": "python3",
+    }
+    path = tmp_path / "division.ipynb"
+    nbformat.write(book, path)
+    return path
+
+
+def printed(path):
+    cells = nbformat.read(path, as_version=4).cells
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    return "".join(output.get("text", "") for output in outputs)
+
+
+def test_run_notebooks(client, notebook, tmp_path):
+    """Every run has its file; a failing one is reported after all others have been written, and
+    keeps what it did until then."""
+    folder = tmp_path / "new" / "runs"
+    runs = [{"a": 2}, {"a": 0}, {"a": 3, "b": "y/z"}]
+    with pytest.raises(ExceptionGroup, match=r"1 of 3 runs of .*division.ipynb failed") as caught:
+        run_notebooks(notebook, runs, folder, client=client)
+    (failure,) = caught.value.exceptions
+    assert str(failure).startswith("{'a': 0}: ZeroDivisionError: division by zero; see ")
+    assert Path(str(failure).split("see ")[1]) == folder / "division_a=0.ipynb"
+    assert len(list(folder.iterdir())) == 3
+    assert "the end" not in printed(folder / "division_a=0.ipynb")
+    assert printed(folder / "division_a=2.ipynb") == "quotient 3.0 x\nthe end\n"
+
+
+def test_run_notebooks_returns_the_files(client, notebook, tmp_path):
+    """In the order of the parameters, with names that tell them and do not clash."""
+    runs = [{"b": "y/z"}, {"b": "y-z"}]
+    paths = run_notebooks(str(notebook), runs, str(tmp_path))
+    assert paths[1] == tmp_path / "division_b=y-z.ipynb"
+    assert paths[0].name.startswith("division_b=y-z_")
+    assert [printed(path) for path in paths] == [
+        "quotient 6.0 y/z\nthe end\n",
+        "quotient 6.0 y-z\nthe end\n",
+    ]
+
+
+def test_run_notebooks_refuses_bad_parameters(client, notebook, tmp_path):
+    """Unknown names, which papermill only warns of, and equal runs, before anything is run."""
+    with pytest.raises(ValueError, match=r"parameters \['a', 'b'\], got also \['c'\]"):
+        run_notebooks(notebook, [{"a": 1}, {"c": 1}], tmp_path / "runs")
+    with pytest.raises(ValueError, match=r"got these twice: \['division_a=1.ipynb'\]"):
+        run_notebooks(notebook, [{"a": 1}, {"a": 1}], tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+# -------------------------------------------------------------- last, as a new worker takes a while
+
+
+@dataclass(frozen=True)
+class Deadly(RBF):
+    """An RBF kernel that kills its process, the worker, when it fills its tenth tile."""
+
+    count: str = ""
+
+    def fill(self, out, X, Y, x_terms, y_terms):
+        with open(self.count, "ab") as file:
+            file.write(b".")
+            file.flush()
+            if file.tell() == 10:
+                os.kill(os.getpid(), signal.SIGKILL)
+        super().fill(out, X, Y, x_terms, y_terms)
+
+
+@pytest.mark.parametrize("persisted", [False, True])
+def test_a_worker_that_dies_in_mid_sweep(client, tmp_path, X, persisted):
+    """Its part of the work and of the data is made again: the product is the same to the bit."""
+    np.save(tmp_path / "X.npy", X)
+    data = from_file(tmp_path / "X.npy", chunk_rows=30)
+    V = np.random.default_rng(1).standard_normal((len(X), 3))
+    expected = DaskKernelOperator(data, RBF()) @ V
+    data = data.persist() if persisted else data
+    before = set(pids(client).values())
+    count = tmp_path / "tiles"
+    product = DaskKernelOperator(data, Deadly(count=str(count))) @ V
+    assert count.stat().st_size > 8 * 9 // 2  # some tiles were made twice
+    np.testing.assert_array_equal(product, expected)
+    client.wait_for_workers(2, timeout=30)
+    assert len(before & set(pids(client).values())) == 1
