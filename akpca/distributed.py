@@ -37,13 +37,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import gen_batches
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from .eigen import leading_eigenpairs
 from .kernels import Kernel, _check
-from .operators import TILE, TILE_COLUMNS, TILE_ROWS, CenteredOperator, KernelOperator, Tile
+from .operators import TILE, TILE_COLUMNS, TILE_ROWS, CenteredOperator, Tile
 
 # Chunks of data have about CHUNK_ROWS rows, or so many more that there are no more than MAX_CHUNKS
 # of them, as a sweep has about MAX_CHUNKS^2 / 2 tasks of about a millisecond in the scheduler;
@@ -139,41 +138,7 @@ class DaskKernelOperator(CenteredOperator):
             sums.append(_tree_sum(terms))
         return float(np.sqrt(sum(self._compute(sums, "kernel sweep"))))
 
-    def nystrom_vectors(
-        self, width: int, *, n_landmarks: int = 2000, random_state=None
-    ) -> np.ndarray:
-        """Return approximate leading eigenvectors from a sample, to start an iteration with.
-
-        As `KernelOperator.nystrom_vectors`, with the same sample for the same seed. The sampled
-        rows, (n_landmarks, d), and their kernel matrix are the client's; all rows are extended
-        where they are.
-
-        Parameters
-        ----------
-        width : int
-            Number of vectors.
-        n_landmarks : int, default=2000
-            Size of the sample, at most n.
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        vectors : ndarray of shape (n, width)
-            Neither orthogonal nor of unit length.
-        """
-        rng = check_random_state(random_state)
-        chosen = np.sort(rng.permutation(self.shape[0])[: max(n_landmarks, width)])
-        landmarks = self._take(chosen)
-        sample = KernelOperator(landmarks, self.kernel, center=self.center)
-        values, U, _ = leading_eigenpairs(sample.dense(), width, random_state=rng)
-        U = (U / np.maximum(values, 1e-6 * values[0])).astype(self.dtype)
-        delayed = _dask().delayed
-        tasks = self._each_chunk(_extend, self.kernel, delayed(landmarks), delayed(U))
-        vectors = _finite(np.concatenate(self._compute(tasks, "Nyström vectors")), self.kernel)
-        return vectors - vectors.mean(axis=0) if self.center else vectors
-
-    def _take(self, indices: np.ndarray) -> np.ndarray:
-        """Return rows of X by their sorted indices."""
+    def _take(self, indices):
         delayed = _dask().delayed
         tasks = []
         for chunk, rows in zip(self._chunks, self._rows, strict=True):
@@ -181,6 +146,11 @@ class DaskKernelOperator(CenteredOperator):
             if first < last:
                 tasks.append(delayed(_take_rows)(chunk, indices[first:last] - rows.start))
         return np.concatenate(self._compute(tasks, "sampled rows"))
+
+    def _cross_product(self, landmarks, U):
+        delayed = _dask().delayed
+        tasks = self._each_chunk(_extend, self.kernel, delayed(landmarks), delayed(U))
+        return _finite(np.concatenate(self._compute(tasks, "cross product")), self.kernel)
 
     def _each_chunk(self, function: Callable, *arguments) -> list:
         return [_dask().delayed(function)(chunk, *arguments) for chunk in self._chunks]

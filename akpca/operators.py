@@ -92,6 +92,49 @@ class CenteredOperator(ABC):
         total = float(self.plain_diagonal().sum(dtype=np.float64))
         return total - float(self.means().sum()) if self.center else total
 
+    @abstractmethod
+    def _take(self, indices: np.ndarray) -> np.ndarray:
+        """Return samples by their sorted indices."""
+
+    @abstractmethod
+    def _cross_product(self, landmarks: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """Return k(X, landmarks) @ U, shape (n, s), float64."""
+
+    def nystrom_vectors(
+        self, width: int, *, n_landmarks: int = 2000, random_state=None
+    ) -> np.ndarray:
+        """Return approximate leading eigenvectors from a sample, to start an iteration with.
+
+        Eigenvectors U of the kernel matrix of some of the points, extended to all of them by
+        k(x, Z) U / nu: as much work as a small part of a sweep.
+
+        Parameters
+        ----------
+        width : int
+            Number of vectors.
+        n_landmarks : int, default=2000
+            Size of the sample, at most n.
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        vectors : ndarray of shape (n, width)
+            Neither orthogonal nor of unit length.
+        """
+        chosen, values, U = self._sample(width, n_landmarks, random_state)
+        # directions that the sample does not know must not drown the others
+        U = (U / np.maximum(values, 1e-6 * values[0])).astype(self.dtype)
+        vectors = self._cross_product(self._take(chosen), U)
+        return vectors - vectors.mean(axis=0) if self.center else vectors
+
+    def _sample(self, width, n_landmarks, random_state):
+        """Return indices of some samples and the leading eigenpairs of their kernel matrix."""
+        rng = check_random_state(random_state)
+        chosen = np.sort(rng.permutation(self.shape[0])[: max(n_landmarks, width)])
+        K = KernelOperator(self._take(chosen), self.kernel, center=self.center).dense()
+        values, U, _ = leading_eigenpairs(K, width, random_state=rng)
+        return chosen, values, U
+
 
 class KernelOperator(CenteredOperator):
     """The matrix K_ij = k(x_i, x_j), or H K H, computed tile by tile whenever it is needed.
@@ -144,11 +187,19 @@ class KernelOperator(CenteredOperator):
             ThreadPoolExecutor(n_threads) as pool,
         ):
             stop = Event()
+
+            def guarded(share):
+                try:
+                    return work(share)
+                except BaseException:
+                    stop.set()
+                    raise
+
             shares = [self._tiles(strips[t::n_threads], bar, stop) for t in range(n_threads)]
             try:
-                return sum(list(pool.map(work, shares)))
+                return sum(list(pool.map(guarded, shares)))
             except BaseException:
-                stop.set()  # an interrupt reaches this thread only
+                stop.set()  # the user's interrupt reaches this thread only
                 raise
 
     def _tiles(self, strips: list[slice], bar: tqdm, stop: Event) -> Iterator[Tile]:
@@ -227,38 +278,14 @@ class KernelOperator(CenteredOperator):
 
         return float(np.sqrt(self._sweep(squares)))
 
-    def nystrom_vectors(
-        self, width: int, *, n_landmarks: int = 2000, random_state=None
-    ) -> np.ndarray:
-        """Return approximate leading eigenvectors from a sample, to start an iteration with.
+    def _take(self, indices):
+        return self.X[indices]
 
-        Eigenvectors U of the kernel matrix of some of the points, extended to all of them by
-        k(x, Z) U / nu: as much work as a small part of a sweep.
-
-        Parameters
-        ----------
-        width : int
-            Number of vectors.
-        n_landmarks : int, default=2000
-            Size of the sample, at most n.
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        vectors : ndarray of shape (n, width)
-            Neither orthogonal nor of unit length.
-        """
-        rng = check_random_state(random_state)
-        chosen = np.sort(rng.permutation(self.shape[0])[: max(n_landmarks, width)])
-        landmarks = self.X[chosen]
-        sample = KernelOperator(landmarks, self.kernel, center=self.center)
-        values, U, _ = leading_eigenpairs(sample.dense(), width, random_state=rng)
-        # directions that the sample does not know are left to chance by the caller's iteration
-        U = (U / np.maximum(values, 1e-6 * values[0])).astype(self.dtype)
-        vectors = np.empty((self.shape[0], width))
+    def _cross_product(self, landmarks, U):
+        result = np.empty((self.shape[0], U.shape[1]))
         for rows in gen_batches(self.shape[0], TILE_ROWS):
-            vectors[rows] = self.kernel(self.X[rows], landmarks) @ U
-        return vectors - vectors.mean(axis=0) if self.center else vectors
+            result[rows] = self.kernel(self.X[rows], landmarks) @ U
+        return result
 
     def dense(self) -> np.ndarray:
         """Return the whole matrix, shape (n, n)."""
@@ -323,7 +350,7 @@ class FeatureOperator(KernelOperator):
         used = values > floor * values[-1]
         return Z @ axes[:, used].astype(self.dtype)
 
-    def features(self, rows: slice) -> np.ndarray:
+    def features(self, rows: slice | np.ndarray) -> np.ndarray:
         """Return Phi^T for some of the samples, shape (n_features, len(rows))."""
         Zt = self._Zt[:, rows]
         if isinstance(self.kernel, Linear):
@@ -353,9 +380,13 @@ class FeatureOperator(KernelOperator):
             self._means = (Z @ product)[:, 0] if linear else np.sum((Z @ product) * Z, axis=1)
         return self._means
 
+    @property
+    def batch_rows(self) -> int:
+        """Number of samples whose features are made at a time."""
+        return max(64, 4 * TILE // self.n_features)
+
     def _batches(self, description: str) -> Iterator[slice]:
-        rows = max(64, 4 * TILE // self.n_features)
-        batches = list(gen_batches(self.shape[0], rows))
+        batches = list(gen_batches(self.shape[0], self.batch_rows))
         return tqdm(batches, desc=description, disable=not self.progress)
 
     def from_features(self, W: np.ndarray) -> np.ndarray:
@@ -422,14 +453,12 @@ class FeatureCovariance:
     def nystrom_vectors(
         self, width: int, *, n_landmarks: int = 2000, random_state=None
     ) -> np.ndarray:
-        """Return approximate leading eigenvectors from a sample; see `KernelOperator`."""
+        """Return approximate leading eigenvectors from a sample; see `CenteredOperator`."""
         op = self.operator
-        rng = check_random_state(random_state)
-        chosen = np.sort(rng.permutation(op.shape[0])[: max(n_landmarks, width)])
-        sample = KernelOperator(op.X[chosen], op.kernel, center=op.center)
-        U = leading_eigenpairs(sample.dense(), width, random_state=rng)[1].astype(op.dtype)
+        chosen, _, U = op._sample(width, n_landmarks, random_state)
+        U = U.astype(op.dtype)
         result = np.zeros((op.n_features, width))
-        for rows in gen_batches(len(chosen), max(64, 4 * TILE // op.n_features)):
+        for rows in gen_batches(len(chosen), op.batch_rows):
             result += op.features(chosen[rows]) @ U[rows]
         return result
 

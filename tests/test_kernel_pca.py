@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers import same_up_to_sign
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -37,13 +38,6 @@ def X():
 @pytest.fixture
 def X_new():
     return np.random.default_rng(1).uniform(0, 1, (13, 7))
-
-
-def same_up_to_sign(A, B, atol=1e-6):
-    """Assert that the columns of A and B are equal up to their signs."""
-    assert A.shape == B.shape
-    signs = np.sign(np.sum(A * B, axis=0))
-    np.testing.assert_allclose(A * signs, B, atol=atol)
 
 
 # ------------------------------------------------------------------ scikit-learn's own checks

@@ -155,11 +155,10 @@ def test_an_error_in_one_thread_stops_the_others(X):
                 raise KeyboardInterrupt
             super().fill(out, *args)
 
+    X = np.tile(X, (700 // len(X), 1))
     with threadpool_limits(2, user_api="blas"), pytest.raises(KeyboardInterrupt):
         KernelOperator(X, Failing(gamma=1)) @ np.ones(len(X))
-        KernelOperator(X, Failing(gamma=1)) @ np.ones(len(X))
-    n_strips = -(-len(X) // operators.TILE_ROWS)
-    assert len(seen) <= 2 + n_strips * (n_strips + 1) // 2
+    assert len(seen) < 10  # of more than thirty tiles
 
 
 def test_sparse_data(X):
