@@ -497,7 +497,7 @@ callable, default='linear'
         coef = linalg.solve_triangular(self._factor, V, lower=True, trans=1)
         # L holds the features of the landmarks
         self._set_components(values, coef, offset, self._factor @ V - offset, variance, n)
-        self.error_ = min(max(missed / trace, 0.0), 1.0) if trace > 0 else 0.0
+        self.error_ = float(min(max(missed / trace, 0.0), 1.0)) if trace > 0 else 0.0
         self._sums = sums
 
     def _extend_landmarks(self, K, n):

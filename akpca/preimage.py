@@ -550,7 +550,16 @@ class DistancePreimage(Preimage):
         # squared distances are known to eps: directions in which the neighbours hardly differ
         # would be all rounding
         inverse = np.linalg.pinv(C, rcond=np.sqrt(np.finfo(C.dtype).eps))
-        return center[:, 0] + np.matmul(inverse, r[:, :, None])[:, :, 0]
+        step = np.matmul(inverse, r[:, :, None])[:, :, 0]
+        if not isinstance(self.space_.kernel, Polynomial):
+            # no x is further from x-bar than from the x_i on average; distances that don't fit
+            # together may ask for more, but for many times more only along directions in which
+            # the neighbours hardly differ
+            bound = 3 * np.sqrt(np.maximum(squared, 0)).mean(axis=1)
+            length = np.linalg.norm(step, axis=1)
+            shrink = np.divide(bound, length, out=np.ones_like(length), where=length > bound)
+            step *= shrink[:, None]
+        return center[:, 0] + step
 
     def _input_distances(self, squared, products, neighbors):
         """Return the squared distances in input space, up to a constant for each row."""

@@ -190,16 +190,16 @@ def execute_all(sources: list[Path], output: Path, jobs: int) -> list[Run]:
     return sorted(runs, key=lambda run: run.name)
 
 
-def prepare_environment(jobs: int) -> None:
+def prepare_environment() -> None:
     """Set what the kernels will inherit."""
     # The defaults must do with the data that come with the installed packages, on any machine.
     os.environ.pop("AKPCA_DATA", None)
     # Left over from a script, it would keep figures out of the notebooks.
     os.environ.pop("MPLBACKEND", None)
-    if jobs > 1:
-        threads = max(1, (os.cpu_count() or 1) // jobs)
-        for variable in THREAD_VARIABLES:
-            os.environ.setdefault(variable, str(threads))
+    # The chapters make many small calls, which more threads slow down, most of all on a busy
+    # machine; and the last digits of a result depend on their number.
+    for variable in THREAD_VARIABLES:
+        os.environ.setdefault(variable, "1")
 
 
 # Pages ------------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ def main() -> int:
     arguments = parser.parse_args()
 
     sources = select(arguments.names)
-    prepare_environment(arguments.jobs)
+    prepare_environment()
     if arguments.in_place:
         with tempfile.TemporaryDirectory() as scratch:
             runs = execute_all(sources, Path(scratch), arguments.jobs)

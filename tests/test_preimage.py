@@ -679,3 +679,15 @@ def test_distance_takes_what_neighbours_there_are(X):
     )
     alone = DistancePreimage(n_neighbors=1).fit(space).decode(Y)
     assert all((X == x).all(axis=1).any() for x in alone)
+
+
+def test_many_neighbours_do_not_explode():
+    """Distances that don't fit together, and many of them: no image is blown up."""
+    X = load_digits().data / 16
+    X, X_new = X[:600], X[600:650]
+    model = KernelPCA(10, kernel="rbf", gamma=0.02, random_state=0).fit(X)
+    Y = model.transform(X_new)
+    spread = np.mean(np.sum((X_new - X.mean(axis=0)) ** 2, axis=1))
+    for n_neighbors in (10, 60, 200):
+        decoded = model.inverse_transform(Y, preimage=DistancePreimage(n_neighbors))
+        assert np.mean(np.sum((decoded - X_new) ** 2, axis=1)) < spread

@@ -16,6 +16,7 @@ CASES = [
     ("01_pca.ipynb", dict(dataset="digits", n_components=3, seed=1)),
     ("02_kernel_trick.ipynb", dict(dataset="mnist5k", n_samples=500, gamma=0.01)),
     ("03_centering.ipynb", dict(dataset="digits", seed=1)),
+    ("04_nystrom.ipynb", dict(dataset="digits", step=1, seed=1)),
 ]
 
 pytestmark = pytest.mark.notebook
