@@ -113,7 +113,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     eigenvalues_ : ndarray of shape (n_components,)
         nu, of the (centred) kernel matrix, in descending order.
     eigenvectors_ : ndarray of shape (n_samples, n_components)
-        u, of unit length; in each, the entry of largest size is positive.
+        u, of unit length; in each, the entry of largest size is positive. Of an eigenvalue zero,
+        some unit vector or zeros.
     explained_variance_ : ndarray of shape (n_components,)
         Variance of each code coordinate over the fitted samples, nu / (n - 1); uncentred,
         the mean square nu / n.
@@ -440,6 +441,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             exact = "features" in cost and n_features <= EXACT_FEATURES
             cost = {"features": cost["features"]} if exact else {}
             cost["matrix"] = _matrix_cost(n, d, k)
+        elif self.n_components is None:
+            raise ValueError(
+                f"n_components=None asks for all components of {n} samples, whose kernel matrix "
+                f"is larger than memory_limit={self.memory_limit:g} bytes: give n_components"
+            )
         return min(cost, key=cost.get)
 
     def _decompose_matrix(self, K):
@@ -467,22 +473,30 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         k = n if self.n_components is None else min(n, self.n_components)
         make = FeatureOperator if route == "features" else KernelOperator
         operator = make(X, self._kernel_object(), center=self.center, progress=self.verbose)
-        if route == "features" and operator.n_features < k:
-            # the data have fewer features than their columns promised: zeros are asked for
-            return self._decompose_matrix(self._fitted_kernel(X))
         if route == "features":
-            covariance = operator.covariance
-            if operator.n_features <= EXACT_FEATURES:
-                self.eigen_solver_ = "dense"
-                values, W, _ = leading_eigenpairs(covariance.dense(), k, solver="dense")
-            else:
-                values, W = self._iterate(covariance, k)
-            # u = Phi w / sqrt(nu); what is zero but for rounding stays out of the division
-            roots = np.sqrt(np.maximum(values, np.finfo(X.dtype).eps * max(values[0], 0)))
-            vectors = operator.from_features(W) / np.where(roots > 0, roots, 1)
+            values, vectors = self._decompose_features(operator, k)
         else:
             values, vectors = self._iterate(operator, k)
         self._set_from_operator(operator, values, vectors)
+
+    def _decompose_features(self, operator, k):
+        found = min(k, operator.n_features)
+        values, vectors = np.zeros(k), np.zeros((operator.shape[0], k))
+        if found == 0:  # all samples are zero
+            self.eigen_solver_ = "dense"
+            return values, vectors
+        if operator.n_features <= EXACT_FEATURES:
+            self.eigen_solver_ = "dense"
+            values[:found], W, _ = leading_eigenpairs(
+                operator.covariance.dense(), found, solver="dense"
+            )
+        else:
+            values[:found], W = self._iterate(operator.covariance, found)
+        # u = Phi w / sqrt(nu); what is zero but for rounding stays out of the division, and the
+        # data may span fewer features than components were asked for
+        roots = np.sqrt(np.maximum(values, np.finfo(operator.dtype).eps * max(values[0], 0)))
+        vectors[:, :found] = operator.from_features(W) / np.where(roots > 0, roots, 1)[:found]
+        return values, vectors
 
     def _set_from_operator(self, operator, values, vectors):
         self._column_means = operator.means().astype(operator.dtype) if self.center else None

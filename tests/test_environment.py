@@ -27,9 +27,10 @@ def conda_bounds():
 
 
 def test_same_bounds():
-    """Core, notebooks and dev together are what the conda environment installs."""
+    """Core, notebooks, distributed and dev together are what the conda environment installs."""
     extras = PROJECT["optional-dependencies"]
-    expected = bounds([*PROJECT["dependencies"], *extras["notebooks"], *extras["dev"]])
+    chosen = [line for name in ("notebooks", "distributed", "dev") for line in extras[name]]
+    expected = bounds([*PROJECT["dependencies"], *chosen])
     found = conda_bounds()
     del found["python"]
     assert found == expected

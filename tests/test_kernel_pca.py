@@ -349,6 +349,25 @@ def test_few_features_are_decomposed_exactly():
         same_up_to_sign(ours.transform(X), theirs.transform(X))
 
 
+@pytest.mark.parametrize("memory_limit", [2e9, 1e4])
+def test_fewer_features_than_components(memory_limit):
+    """Data of low rank, down to none: zeros for what is not there, and no n x n matrix."""
+    X = np.random.default_rng(0).standard_normal((500, 1)) @ np.ones((1, 4))
+    for kernel in ("linear", "poly"):
+        model = KernelPCA(3, kernel=kernel, degree=2, coef0=0, memory_limit=memory_limit)
+        codes = model.fit_transform(X)
+        assert model.eigenvalues_[0] > 0
+        np.testing.assert_array_equal(model.eigenvalues_[1:], 0)
+        np.testing.assert_allclose(codes, model.transform(X), atol=1e-9)
+        np.testing.assert_array_equal(model.fit_transform(0 * X), 0)
+
+
+def test_all_components_need_the_matrix():
+    """n_components=None with a matrix that does not fit: an error that says what to do."""
+    with pytest.raises(ValueError, match="give n_components"):
+        KernelPCA(kernel="rbf", memory_limit=1e4).fit(np.ones((100, 2)))
+
+
 def test_matrix_free_on_a_precomputed_kernel(X):
     """The block solvers also take a matrix that is there already."""
     K = RBF(gamma=0.4)(X)
