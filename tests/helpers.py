@@ -3,7 +3,7 @@
 import numpy as np
 
 
-def same_up_to_sign(A, B, atol=1e-8):
+def assert_same_up_to_sign(A, B, atol=1e-8):
     """Assert that the columns of A and B are equal up to their signs."""
     assert A.shape == B.shape
     signs = np.sign(np.sum(A * B, axis=0))

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers import same_up_to_sign
+from helpers import assert_same_up_to_sign
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -103,9 +103,9 @@ def test_equals_scikit_learn(kernel, solver, inverse, n_components, X, X_new):
     ours = KernelPCA(n_components, **options).fit(X)
     theirs = decomposition.KernelPCA(n_components, **options).fit(X)
     np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, atol=1e-6)
-    same_up_to_sign(ours.eigenvectors_, theirs.eigenvectors_)
-    same_up_to_sign(ours.transform(X_new), theirs.transform(X_new))
-    same_up_to_sign(ours.fit_transform(X), theirs.fit_transform(X))
+    assert_same_up_to_sign(ours.eigenvectors_, theirs.eigenvectors_)
+    assert_same_up_to_sign(ours.transform(X_new), theirs.transform(X_new))
+    assert_same_up_to_sign(ours.fit_transform(X), theirs.fit_transform(X))
     assert ours.gamma_ == theirs.gamma_
     if inverse:
         np.testing.assert_allclose(
@@ -133,11 +133,11 @@ def test_larger_problem_equals_scikit_learn():
     ours = KernelPCA(10, kernel="rbf", gamma=0.05, random_state=0).fit(X)
     assert ours.eigen_solver_ == "arpack"
     np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-9)
-    same_up_to_sign(ours.eigenvectors_, theirs.eigenvectors_)
+    assert_same_up_to_sign(ours.eigenvectors_, theirs.eigenvectors_)
     single = KernelPCA(10, kernel="rbf", gamma=0.05, random_state=0).fit(X.astype(np.float32))
     assert single.transform(X[:5].astype(np.float32)).dtype == np.float32
     np.testing.assert_allclose(single.eigenvalues_, theirs.eigenvalues_, rtol=1e-5)
-    same_up_to_sign(single.eigenvectors_, theirs.eigenvectors_, atol=1e-4)
+    assert_same_up_to_sign(single.eigenvectors_, theirs.eigenvectors_, atol=1e-4)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid", "cosine", "laplacian"])
@@ -146,10 +146,10 @@ def test_sparse_equals_dense_and_scikit_learn(kernel, X, X_new):
     X, X_new = np.where(X > 0.5, X, 0), np.where(X_new > 0.5, X_new, 0)
     dense = KernelPCA(3, kernel=kernel).fit(X)
     S = KernelPCA(3, kernel=kernel).fit(sparse.csr_matrix(X))
-    same_up_to_sign(S.transform(sparse.csr_matrix(X_new)), dense.transform(X_new), atol=1e-9)
+    assert_same_up_to_sign(S.transform(sparse.csr_matrix(X_new)), dense.transform(X_new), atol=1e-9)
     if kernel != "laplacian":
         theirs = decomposition.KernelPCA(3, kernel=kernel).fit(sparse.csr_matrix(X))
-        same_up_to_sign(S.transform(X_new), theirs.transform(X_new))
+        assert_same_up_to_sign(S.transform(X_new), theirs.transform(X_new))
 
 
 @pytest.mark.parametrize("copy_X", [True, False])
@@ -160,8 +160,8 @@ def test_precomputed_equals_the_kernel_by_name(copy_X, X, X_new):
     K, K_new = kernel(X), kernel(X_new, X)
     model = KernelPCA(4, kernel="precomputed", copy_X=copy_X).fit(K.copy())
     theirs = decomposition.KernelPCA(4, kernel="precomputed").fit(K)
-    same_up_to_sign(model.transform(K_new), named.transform(X_new), atol=1e-10)
-    same_up_to_sign(model.transform(K_new), theirs.transform(K_new))
+    assert_same_up_to_sign(model.transform(K_new), named.transform(X_new), atol=1e-10)
+    assert_same_up_to_sign(model.transform(K_new), theirs.transform(K_new))
 
 
 def test_precomputed_kernel_is_not_touched(X):
@@ -180,7 +180,7 @@ def test_kernel_objects_and_callables(kernel, X, X_new):
     """An akpca kernel and a function of two samples equal the kernel by name."""
     named = KernelPCA(4, kernel="rbf", gamma=0.4).fit(X)
     given_kernel = KernelPCA(4, kernel=kernel).fit(X)
-    same_up_to_sign(given_kernel.transform(X_new), named.transform(X_new), atol=1e-9)
+    assert_same_up_to_sign(given_kernel.transform(X_new), named.transform(X_new), atol=1e-9)
 
 
 def test_callable_gets_its_parameters(X):
@@ -233,8 +233,8 @@ def test_equals_the_reference(kernel, center, X, X_new):
     if center:
         K, K_new = reference.center_kernel(K), reference.center_new_kernel(K_new, K)
     A = reference.kernel_pca(K, 3)
-    same_up_to_sign(model.transform(X_new), reference.encode(A, K_new), atol=1e-8)
-    same_up_to_sign(model.fit_transform(X), reference.encode(A, K), atol=1e-8)
+    assert_same_up_to_sign(model.transform(X_new), reference.encode(A, K_new), atol=1e-8)
+    assert_same_up_to_sign(model.fit_transform(X), reference.encode(A, K), atol=1e-8)
 
 
 @pytest.mark.parametrize("center", [True, False])
@@ -242,7 +242,7 @@ def test_linear_kernel_is_pca(center, X, X_new):
     """Kernel PCA with the linear kernel is PCA, centred or not, up to sign."""
     model = KernelPCA(4, center=center).fit(X)
     code = pca(X, 4, center=center)
-    same_up_to_sign(model.transform(X_new), code.encode(X_new), atol=1e-9)
+    assert_same_up_to_sign(model.transform(X_new), code.encode(X_new), atol=1e-9)
     np.testing.assert_allclose(np.sqrt(model.eigenvalues_), code.singular_values)
 
 
@@ -313,8 +313,8 @@ def test_matrix_free_equals_dense(solver, kernel, center):
     free = KernelPCA(5, eigen_solver=solver, tol=1e-9, **options).fit(X)
     np.testing.assert_allclose(free.eigenvalues_, exact.eigenvalues_, rtol=1e-9)
     scale = np.abs(exact.transform(X_new)).max()
-    same_up_to_sign(free.transform(X_new), exact.transform(X_new), atol=1e-5 * scale)
-    same_up_to_sign(free.fit_transform(X), exact.fit_transform(X), atol=1e-5 * scale)
+    assert_same_up_to_sign(free.transform(X_new), exact.transform(X_new), atol=1e-5 * scale)
+    assert_same_up_to_sign(free.fit_transform(X), exact.fit_transform(X), atol=1e-5 * scale)
     np.testing.assert_allclose(
         free.explained_variance_ratio_, exact.explained_variance_ratio_, rtol=1e-7
     )
@@ -346,7 +346,7 @@ def test_few_features_are_decomposed_exactly():
         theirs = decomposition.KernelPCA(3, eigen_solver="dense", **options).fit(X)
         assert not hasattr(ours, "residuals_")
         np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-9)
-        same_up_to_sign(ours.transform(X), theirs.transform(X))
+        assert_same_up_to_sign(ours.transform(X), theirs.transform(X))
 
 
 @pytest.mark.parametrize("memory_limit", [2e9, 1e4])
@@ -373,7 +373,7 @@ def test_matrix_free_on_a_precomputed_kernel(X):
     K = RBF(gamma=0.4)(X)
     exact = KernelPCA(3, kernel="precomputed").fit(K)
     free = KernelPCA(3, kernel="precomputed", eigen_solver="krylov", tol=1e-10).fit(K)
-    same_up_to_sign(free.transform(K), exact.transform(K))
+    assert_same_up_to_sign(free.transform(K), exact.transform(K))
 
 
 def test_a_solver_that_gives_up_says_so():
@@ -541,7 +541,7 @@ def test_duplicates_change_nothing_but_the_count(X):
     once, twice = KernelPCA(3, kernel="rbf"), KernelPCA(3, kernel="rbf")
     codes = once.fit_transform(X)
     np.testing.assert_allclose(twice.fit(np.r_[X, X]).eigenvalues_, 2 * once.eigenvalues_)
-    same_up_to_sign(twice.transform(X), codes, atol=1e-9)
+    assert_same_up_to_sign(twice.transform(X), codes, atol=1e-9)
 
 
 def test_indefinite_kernel_is_refused_or_restricted():

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers import same_up_to_sign
+from helpers import assert_same_up_to_sign
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -124,8 +124,8 @@ def test_all_landmarks_equal_kernel_pca(kernel, center, orthonormal, X, X_new):
     np.testing.assert_allclose(
         model.explained_variance_ratio_, exact.explained_variance_ratio_, rtol=1e-8
     )
-    same_up_to_sign(model.transform(X_new), exact.transform(X_new))
-    same_up_to_sign(model.transform(X), exact.fit_transform(X))
+    assert_same_up_to_sign(model.transform(X_new), exact.transform(X_new))
+    assert_same_up_to_sign(model.transform(X), exact.fit_transform(X))
     if len(model.landmarks_) == 60:  # the signs, too, where no landmark was superfluous
         np.testing.assert_allclose(model.transform(X), exact.fit_transform(X), atol=1e-8)
     assert (len(model.landmarks_) == 60) == (kernel not in ("linear", "cosine") or not orthonormal)
@@ -164,7 +164,7 @@ def test_linear_kernel_with_enough_landmarks_is_pca(center, n_landmarks, X, X_ne
     """Landmarks that span the input space lose nothing, and no more than d are kept."""
     model = NystromKernelPCA(4, n_landmarks=n_landmarks, center=center, random_state=0).fit(X)
     code = pca(X, 4, center=center)
-    same_up_to_sign(model.transform(X_new), code.encode(X_new))
+    assert_same_up_to_sign(model.transform(X_new), code.encode(X_new))
     np.testing.assert_allclose(np.sqrt(model.eigenvalues_), code.singular_values)
     assert model.landmarks_.shape == (7, 7)
     assert model.error_ < 1e-12
@@ -190,8 +190,8 @@ def test_equals_the_dense_approximated_matrix(kernel, center, sampling, X, X_new
         K, K_new = reference.center_kernel(K), reference.center_new_kernel(K_new, K)
     A = reference.kernel_pca(K, 4)
     np.testing.assert_allclose(model.eigenvalues_, np.linalg.eigvalsh(K)[::-1][:4], rtol=1e-8)
-    same_up_to_sign(model.transform(X), reference.encode(A, K))
-    same_up_to_sign(model.transform(X_new), reference.encode(A, K_new))
+    assert_same_up_to_sign(model.transform(X), reference.encode(A, K))
+    assert_same_up_to_sign(model.transform(X_new), reference.encode(A, K_new))
 
 
 @pytest.mark.parametrize("center", [True, False])
@@ -246,7 +246,7 @@ def test_same_landmarks_as_scikit_learn(X, X_new):
     features = Nystroem(gamma=0.4, n_components=20, random_state=3)
     theirs = decomposition.PCA(4).fit(features.fit_transform(X))
     model = NystromKernelPCA(4, n_landmarks=20, kernel="rbf", gamma=0.4, random_state=3).fit(X)
-    same_up_to_sign(model.transform(X_new), theirs.transform(features.transform(X_new)))
+    assert_same_up_to_sign(model.transform(X_new), theirs.transform(features.transform(X_new)))
     np.testing.assert_allclose(model.explained_variance_, theirs.explained_variance_)
 
 
@@ -277,7 +277,7 @@ def test_equations_13_and_14(X):
     vectors, values, printed = report_eigenpairs(RBF()(X, Z), RBF()(Z), 4)
     np.testing.assert_allclose(model.eigenvalues_, values)
     ours = model.transform(X) / np.sqrt(model.eigenvalues_)
-    same_up_to_sign(ours, vectors)
+    assert_same_up_to_sign(ours, vectors)
     # not orthonormal, which is what the other version is for
     assert np.abs(ours.T @ ours - np.eye(4)).max() > 1e-3
     np.testing.assert_allclose(printed * np.sqrt(60), vectors)
@@ -288,7 +288,7 @@ def test_the_printed_factor_of_13_is_wrong(X):
     K = RBF()(X)
     exact = np.linalg.eigh(K)[1][:, ::-1][:, :4]
     right, _, printed = report_eigenpairs(K, K, 4)
-    same_up_to_sign(right, exact)
+    assert_same_up_to_sign(right, exact)
     np.testing.assert_allclose(np.linalg.norm(printed, axis=0), 1 / np.sqrt(60))
 
 
@@ -298,7 +298,7 @@ def test_report_version_is_kernel_pca_of_the_landmarks(X, X_new):
         4, n_landmarks=20, kernel="rbf", orthonormal=False, random_state=0
     ).fit(X)
     small = KernelPCA(4, kernel="rbf").fit(model.landmarks_)
-    same_up_to_sign(model.transform(X_new), small.transform(X_new))
+    assert_same_up_to_sign(model.transform(X_new), small.transform(X_new))
     np.testing.assert_allclose(model.eigenvalues_, 3 * small.eigenvalues_)
     np.testing.assert_allclose(model.explained_variance_ratio_, small.explained_variance_ratio_)
     assert not hasattr(model, "error_")
@@ -391,7 +391,7 @@ def test_a_stream_equals_one_fit(center, X):
     np.testing.assert_allclose(model.error_, 1 - np.trace(K) / 60, rtol=1e-8)
     K = reference.center_kernel(K) if center else K
     np.testing.assert_allclose(model.eigenvalues_, np.linalg.eigvalsh(K)[::-1][:3], rtol=1e-8)
-    same_up_to_sign(model.transform(X), reference.encode(reference.kernel_pca(K, 3), K))
+    assert_same_up_to_sign(model.transform(X), reference.encode(reference.kernel_pca(K, 3), K))
 
 
 def test_one_batch_equals_fit_and_fit_resets(X):
@@ -462,7 +462,7 @@ def test_sparse_equals_dense(kernel, sampling, X, X_new):
     dense = NystromKernelPCA(3, **options).fit(X)
     S = NystromKernelPCA(3, **options).fit(sparse.csr_matrix(X))
     codes = dense.transform(X_new)
-    same_up_to_sign(S.transform(sparse.csr_matrix(X_new)), codes, atol=1e-9)
+    assert_same_up_to_sign(S.transform(sparse.csr_matrix(X_new)), codes, atol=1e-9)
     np.testing.assert_allclose(S.inverse_transform(codes), dense.inverse_transform(codes))
 
 
@@ -489,7 +489,7 @@ def test_single_precision(sampling, orthonormal):
     # k-means and leverage scores may decide otherwise where rounding tips a balance
     rtol, atol = (1e-5, 1e-4) if sampling == "uniform" else (1e-2, 0.1)
     np.testing.assert_allclose(single.eigenvalues_, double.eigenvalues_, rtol=rtol)
-    same_up_to_sign(codes, double.transform(X), atol=atol)
+    assert_same_up_to_sign(codes, double.transform(X), atol=atol)
 
 
 def test_single_precision_of_a_smooth_kernel():
@@ -513,7 +513,7 @@ def test_kernel_objects_and_callables(kernel, sampling, X, X_new):
     options = {"n_landmarks": 20, "sampling": sampling, "random_state": 0}
     named = NystromKernelPCA(4, kernel="rbf", gamma=0.4, **options).fit(X)
     model = NystromKernelPCA(4, kernel=kernel, **options).fit(X)
-    same_up_to_sign(model.transform(X_new), named.transform(X_new))
+    assert_same_up_to_sign(model.transform(X_new), named.transform(X_new))
     np.testing.assert_allclose(model.error_, named.error_)
 
 
@@ -661,7 +661,7 @@ def test_duplicates_change_nothing_but_the_count(sampling, X):
     if sampling != "kmeans":  # clusters may merge, so that not every point is a centre
         assert len(model.landmarks_) == 60
         np.testing.assert_allclose(model.eigenvalues_, 3 * once.eigenvalues_)
-        same_up_to_sign(model.transform(X), codes)
+        assert_same_up_to_sign(model.transform(X), codes)
     assert model.error_ < 0.05
     assert len(model.landmarks_) <= 60
 
