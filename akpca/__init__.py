@@ -1,6 +1,8 @@
 """Kernel PCA and its online and autoencoding relatives."""
 
 from .datasets import Dataset, dataset_names, load_dataset
+from .hebbian import DivergenceError
+from .kernel_hebbian import KernelHebbian
 from .kernel_pca import KernelPCA
 from .metrics import reconstruction_error, relative_error
 from .nystrom import NystromKernelPCA
@@ -11,6 +13,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Dataset",
+    "DivergenceError",
+    "KernelHebbian",
     "KernelOperator",
     "KernelPCA",
     "LinearCode",

@@ -250,16 +250,31 @@ class KernelOperator(CenteredOperator):
             raise ValueError(f"{self.kernel!r} gives NaN or infinity on these data")
         return result
 
+    def rows(self, indices) -> np.ndarray:
+        """Return rows of the operator by their indices, shape (len(indices), n)."""
+        indices = np.asarray(indices)
+        out = np.empty((len(indices), self.shape[0]), self.dtype)
+        X, terms = self.X[indices], None if self._terms is None else self._terms[indices]
+        if self.center:
+            means = self.means()
+            shift, own = (means - means.mean()).astype(self.dtype), means[indices, None]
+            own = own.astype(self.dtype)
+        for columns in gen_batches(self.shape[0], TILE_COLUMNS):
+            part = out[:, columns]
+            # made where it fits into the cache, and centred before it leaves it
+            tile = np.empty(part.shape, self.dtype)
+            y_terms = None if self._terms is None else self._terms[columns]
+            self.kernel.fill(tile, X, self.X[columns], terms, y_terms)
+            if self.center:
+                tile -= shift[columns]
+                np.subtract(tile, own, out=part)
+            else:
+                part[:] = tile
+        return out
+
     def columns(self, indices) -> np.ndarray:
         """Return columns of the operator by their indices, shape (n, len(indices))."""
-        indices = np.asarray(indices)
-        values = self.kernel(self.X, self.X[indices])
-        if not self.center:
-            return values
-        means = self.means()
-        values -= (means - means.mean())[:, None].astype(self.dtype)
-        values -= means[indices].astype(self.dtype)
-        return values
+        return self.rows(indices).T
 
     def frobenius_norm(self) -> float:
         """Return the Frobenius norm, from (centred) tiles so that nothing cancels; one sweep."""
@@ -290,11 +305,103 @@ class KernelOperator(CenteredOperator):
     def dense(self) -> np.ndarray:
         """Return the whole matrix, shape (n, n)."""
         K = self.kernel(self.X)
+        if self._means is None:
+            self._means = K.mean(axis=1, dtype=np.float64)  # along rows, where numpy sums pairwise
         if self.center:
             shift = (self.means() - self.means().mean() / 2).astype(self.dtype)
             K -= shift
             K -= shift[:, None]
         return K
+
+
+class NormalizedOperator(KernelOperator):
+    """P = D^-1/2 K D^-1/2 with the row sums D of K: the matrix of spectral clustering.
+
+    Not centred. Its largest eigenvalue is 1 if the kernel is positive.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n, d)
+    kernel : Kernel
+        With values >= 0, such as RBF or Laplacian.
+    progress : bool, default=False
+        Show a progress bar for every sweep.
+    """
+
+    def __init__(self, X, kernel: Kernel, *, progress: bool = False):
+        super().__init__(X, kernel, center=False, progress=progress)
+
+    @cached_property
+    def scale(self) -> np.ndarray:
+        """D^-1/2, shape (n,); one sweep, the first time."""
+        degrees = self.shape[0] * super().means()
+        if degrees.min() <= 0:
+            raise ValueError(
+                f"{self.kernel!r} has rows whose sum is not positive: it can't be normalised"
+            )
+        return 1 / np.sqrt(degrees)
+
+    def __matmul__(self, V):
+        V = np.asarray(V)
+        scale = self.scale.reshape(-1, *[1] * (V.ndim - 1))
+        return scale * super().__matmul__(scale * V)
+
+    def rows(self, indices):  # noqa: D102
+        values = super().rows(indices)
+        values *= self.scale.astype(self.dtype)
+        values *= self.scale[np.asarray(indices), None].astype(self.dtype)
+        return values
+
+    def trace(self):  # noqa: D102
+        return float(self.plain_diagonal() @ self.scale**2)
+
+    def frobenius_norm(self):  # noqa: D102
+        def squares(tiles):
+            weights = self.scale**2
+            return sum(
+                (1 if rows.start == columns.start else 2)
+                * float(weights[rows] @ (tile.astype(np.float64) ** 2 @ weights[columns]))
+                for rows, columns, tile in tiles
+            )
+
+        return float(np.sqrt(self._sweep(squares)))
+
+    def dense(self):  # noqa: D102
+        return self.rows(np.arange(self.shape[0]))
+
+
+class MatrixOperator:
+    """A symmetric matrix in memory, with the contract of the operators.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Used as it is: centre it before.
+    """
+
+    def __init__(self, K: np.ndarray):
+        self.K, self.shape, self.dtype = K, K.shape, K.dtype
+
+    def __matmul__(self, V):
+        return self.K @ V
+
+    def rows(self, indices) -> np.ndarray:
+        """Return rows by their indices, shape (len(indices), n)."""
+        return self.K[indices]
+
+    def columns(self, indices) -> np.ndarray:
+        """Return columns by their indices, shape (n, len(indices))."""
+        return self.K[:, indices]
+
+    def trace(self) -> float:  # noqa: D102
+        return float(np.trace(self.K, dtype=np.float64))
+
+    def frobenius_norm(self) -> float:  # noqa: D102
+        return float(np.sqrt(np.einsum("ij,ij->", self.K, self.K, dtype=np.float64)))
+
+    def dense(self) -> np.ndarray:
+        """Return the matrix itself."""
+        return self.K
 
 
 class FeatureOperator(KernelOperator):

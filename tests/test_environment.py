@@ -27,9 +27,9 @@ def conda_bounds():
 
 
 def test_same_bounds():
-    """Core, notebooks, distributed and dev together are what the conda environment installs."""
+    """Core, fast, notebooks, distributed and dev together are what the conda environment installs."""
     extras = PROJECT["optional-dependencies"]
-    chosen = [line for name in ("notebooks", "distributed", "dev") for line in extras[name]]
+    chosen = [line for name in ("fast", "notebooks", "distributed", "dev") for line in extras[name]]
     expected = bounds([*PROJECT["dependencies"], *chosen])
     found = conda_bounds()
     del found["python"]

@@ -1,0 +1,330 @@
+"""Gains of the Hebbian algorithms as products of small factors.
+
+A step of size eta_i for component i is the product of
+
+====  ======================  ==================================  =============================
+      factor                  value at step t                     what it is for
+====  ======================  ==================================  =============================
+      Constant(eta0)          eta0                                the size
+t     Annealing(passes)       tau / (t + tau)                     search, then converge: (9)
+e     ReciprocalEigenvalues   1 / lambda_i                        equal progress everywhere: (19)
+      EigenvalueNorm          ||lambda||                          anneal once progress stalls: (22)
+s     MetaDescent(mu, xi)     exp(rho_i), rho_i adapted           learn the rest: (32)
+====  ======================  ==================================  =============================
+
+with the equation numbers of Günter, Schraudolph and Vishwanathan, "Fast iterative kernel principal
+component analysis", JMLR 8, 2007. Factors are multiplied with ``*``, and the product knows what
+the paper calls it:
+
+>>> Constant(5) * Annealing(passes=3) * ReciprocalEigenvalues() * MetaDescent(mu=0.05)
+KHA-SMD*(eta0=5, tau=3 passes, mu=0.05, xi=0.99)
+
+The eigenvalues are those of the (centred) kernel matrix, not divided by the number of samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Real
+
+import numpy as np
+
+AUTO = "auto"
+
+
+def _check_number(name: str, value, low: float, *, high: float = np.inf, open_low=True) -> None:
+    inside = isinstance(value, Real) and (low < value if open_low else low <= value)
+    if not (inside and value <= high and np.isfinite(value)):
+        bound = f"> {low:g}" if open_low else f">= {low:g}"
+        bound += f" and <= {high:g}" if np.isfinite(high) else ""
+        raise ValueError(f"{name} must be a finite number {bound}, got {value!r}")
+
+
+class Factor:
+    """Base class: one factor of a gain. Factors and gains multiply to gains."""
+
+    def __mul__(self, other) -> Gain:
+        return Gain((self,)) * other
+
+
+@dataclass(frozen=True)
+class Constant(Factor):
+    """eta0, the size of the steps.
+
+    Parameters
+    ----------
+    eta0 : float or "auto"
+        "auto" leaves it to the estimator, which tries values of the form {1, 2, 5} 10^b.
+    """
+
+    eta0: float | str
+
+    def __post_init__(self):
+        if not (isinstance(self.eta0, str) and self.eta0 == AUTO):
+            _check_number("eta0", self.eta0, 0)
+
+
+@dataclass(frozen=True)
+class Annealing(Factor):
+    """tau / (t + tau): nearly 1 for t << tau, then falling like tau / t.
+
+    Parameters
+    ----------
+    passes : float, default=None
+        tau as a multiple of the number of samples.
+    iterations : float, default=None
+        tau itself, for a stream that has no passes. Give one of the two.
+    """
+
+    passes: float | None = None
+    iterations: float | None = None
+
+    def __post_init__(self):
+        if (self.passes is None) == (self.iterations is None):
+            raise ValueError("give either passes or iterations to Annealing, not both or neither")
+        name = "passes" if self.iterations is None else "iterations"
+        _check_number(name, getattr(self, name), 0)
+
+    def tau(self, n_samples: int | None) -> float:
+        """Return tau in steps."""
+        if self.iterations is not None:
+            return float(self.iterations)
+        if n_samples is None:
+            raise ValueError(
+                "Annealing(passes=...) needs the number of samples of a pass, which a stream "
+                "does not have: give Annealing(iterations=...)"
+            )
+        return float(self.passes * n_samples)
+
+
+@dataclass(frozen=True)
+class ReciprocalEigenvalues(Factor):
+    """1 / lambda_i, with the eigenvalue that component i currently stands for."""
+
+
+@dataclass(frozen=True)
+class EigenvalueNorm(Factor):
+    """||lambda||, which grows as long as the leading eigenspace is still being found."""
+
+
+@dataclass(frozen=True)
+class MetaDescent(Factor):
+    """exp(rho_i), where stochastic meta-descent (SMD) adapts the log-gain rho_i.
+
+    Parameters
+    ----------
+    mu : float or "auto"
+        Meta-gain, the step size of rho; 0 leaves the gains alone.
+    xi : float, default=0.99
+        Decay of the memory of past gains, from 0 to 1.
+    """
+
+    mu: float | str
+    xi: float = 0.99
+
+    def __post_init__(self):
+        if not (isinstance(self.mu, str) and self.mu == AUTO):
+            _check_number("mu", self.mu, 0, open_low=False)
+        _check_number("xi", self.xi, 0, high=1, open_low=False)
+
+
+def precondition(eigenvalues, reciprocal, normalised):
+    """Return 1, 1 / lambda or ||lambda|| / lambda, shape (r,); float64."""
+    scale = np.ones(len(eigenvalues))
+    largest = eigenvalues.max()
+    if reciprocal and largest > 0:
+        # a component that has found nothing yet does not get an infinite gain
+        scale = 1 / np.maximum(eigenvalues, 1e-10 * largest)
+        if normalised:
+            scale = scale * np.sqrt(np.sum(eigenvalues**2))
+    return scale
+
+
+_ORDER = (Constant, Annealing, ReciprocalEigenvalues, EigenvalueNorm, MetaDescent)
+
+_NAMES = {
+    "": "KHA",
+    "t": "KHA/t",
+    "et": "KHA/et*",
+    "etn": "KHA/et",
+    "ets": "KHA-SMD*",
+    "etns": "KHA-SMD",
+}
+
+_LETTERS = {
+    "e": ReciprocalEigenvalues,
+    "t": Annealing,
+    "n": EigenvalueNorm,
+    "s": MetaDescent,
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Gain:
+    """A product of factors; made by multiplying them.
+
+    Examples
+    --------
+    >>> gain = Constant(5) * Annealing(passes=3) * ReciprocalEigenvalues()
+    >>> gain
+    KHA/et*(eta0=5, tau=3 passes)
+    >>> gain(t=3000, eigenvalues=np.array([10.0, 5.0]), n_samples=1000)
+    array([0.25, 0.5 ])
+    """
+
+    factors: tuple[Factor, ...]
+
+    def __post_init__(self):
+        kinds = [type(factor) for factor in self.factors]
+        for kind in set(kinds):
+            if kind not in _ORDER:
+                raise TypeError(f"a gain is a product of factors of akpca.gains, got {kind}")
+            if kinds.count(kind) > 1:
+                raise ValueError(f"a gain has each factor at most once, got two {kind.__name__}")
+        object.__setattr__(
+            self, "factors", tuple(sorted(self.factors, key=lambda f: _ORDER.index(type(f))))
+        )
+
+    def __mul__(self, other) -> Gain:
+        if isinstance(other, Gain):
+            return Gain(self.factors + other.factors)
+        if isinstance(other, Factor):
+            return Gain((*self.factors, other))
+        return NotImplemented
+
+    def get(self, kind: type[Factor]):
+        """Return the factor of this kind, or None."""
+        return next((factor for factor in self.factors if isinstance(factor, kind)), None)
+
+    def check(self) -> Gain:
+        """Return the gain if its factors make sense together; raise ValueError otherwise."""
+        if self.get(Constant) is None:
+            raise ValueError(f"{self!r} has no size: multiply it by Constant(eta0)")
+        if self.get(EigenvalueNorm) is not None and self.get(ReciprocalEigenvalues) is None:
+            raise ValueError(
+                "EigenvalueNorm needs ReciprocalEigenvalues beside it: alone it would multiply "
+                "the gain by the scale of the kernel"
+            )
+        return self
+
+    @property
+    def eta0(self) -> float | str:
+        """Size of the steps."""
+        return self.get(Constant).eta0
+
+    @property
+    def mu(self) -> float | str:
+        """Meta-gain; 0 without stochastic meta-descent."""
+        return 0.0 if self.get(MetaDescent) is None else self.get(MetaDescent).mu
+
+    @property
+    def xi(self) -> float:
+        """Decay of meta-descent's memory; 0 without it."""
+        return 0.0 if self.get(MetaDescent) is None else self.get(MetaDescent).xi
+
+    @property
+    def adapts(self) -> bool:
+        """Whether stochastic meta-descent is part of it."""
+        return self.get(MetaDescent) is not None
+
+    @property
+    def uses_eigenvalues(self) -> bool:
+        """Whether it divides by eigenvalues."""
+        return self.get(ReciprocalEigenvalues) is not None
+
+    def with_values(self, *, eta0=None, mu=None) -> Gain:
+        """Return the same gain with other parameters."""
+        factors = []
+        for factor in self.factors:
+            if eta0 is not None and isinstance(factor, Constant):
+                factor = replace(factor, eta0=eta0)
+            if mu is not None and isinstance(factor, MetaDescent):
+                factor = replace(factor, mu=mu)
+            factors.append(factor)
+        return Gain(tuple(factors))
+
+    def without_adaptation(self) -> Gain:
+        """Return the gain without its meta-descent."""
+        return Gain(tuple(f for f in self.factors if not isinstance(f, MetaDescent)))
+
+    def schedule(self, t: int | np.ndarray, n_samples: int | None) -> float | np.ndarray:
+        """Return eta0 tau / (t + tau), the part that depends on time alone."""
+        annealing = self.get(Annealing)
+        if annealing is None:
+            return self.eta0 * np.ones_like(t, dtype=float)
+        tau = annealing.tau(n_samples)
+        return self.eta0 * tau / (np.asarray(t, dtype=float) + tau)
+
+    def preconditioner(self, eigenvalues: np.ndarray) -> np.ndarray:
+        """Return the part that depends on the eigenvalues, shape (r,)."""
+        return precondition(
+            np.asarray(eigenvalues, dtype=float),
+            self.uses_eigenvalues,
+            self.get(EigenvalueNorm) is not None,
+        )
+
+    def __call__(self, t, eigenvalues, n_samples=None) -> np.ndarray:
+        """Return the gain of every component at step t, without what meta-descent adapts."""
+        return self.schedule(t, n_samples) * self.preconditioner(np.asarray(eigenvalues))
+
+    @property
+    def name(self) -> str:
+        """What the paper calls it, or "KHA/" and the letters of its factors."""
+        letters = "".join(letter for letter, kind in _LETTERS.items() if self.get(kind))
+        return _NAMES.get(letters, f"KHA/{letters}")
+
+    def __repr__(self) -> str:
+        show = lambda value: repr(value) if isinstance(value, str) else f"{value:g}"  # noqa: E731
+        parts = []
+        if self.get(Constant):
+            parts.append(f"eta0={show(self.eta0)}")
+        if annealing := self.get(Annealing):
+            unit = "passes" if annealing.iterations is None else "iterations"
+            parts.append(f"tau={show(getattr(annealing, unit))} {unit}")
+        if self.adapts:
+            parts.append(f"mu={show(self.mu)}, xi={show(self.xi)}")
+        return f"{self.name}({', '.join(parts)})"
+
+
+def make_gain(name: str, *, eta0=AUTO, tau: float | None = None, mu=AUTO, xi: float = 0.99) -> Gain:
+    """Return a gain by the name that the paper gives it.
+
+    Parameters
+    ----------
+    name : str
+        "KHA" (constant), "KHA/t", "KHA/et*", "KHA/et", "KHA-SMD*", "KHA-SMD", or "KHA/" with some
+        of the letters e, t and s, as in "KHA/ts".
+    eta0 : float or "auto", default="auto"
+    tau : float, default=None
+        In passes; None means 1 for KHA/t and for those with the norm of the eigenvalues, as in the
+        paper, and 3 for KHA/et* and KHA-SMD*. Only where the gain is annealed.
+    mu : float or "auto", default="auto"
+        Only with meta-descent.
+    xi : float, default=0.99
+
+    Examples
+    --------
+    >>> make_gain("KHA/et", eta0=0.2)
+    KHA/et(eta0=0.2, tau=1 passes)
+    >>> make_gain("KHA/ts", eta0=2, tau=1, mu=1)
+    KHA/ts(eta0=2, tau=1 passes, mu=1, xi=0.99)
+    """
+    letters = {text: code for code, text in _NAMES.items()}.get(name)
+    if letters is None and name.startswith("KHA/"):
+        letters = name.removeprefix("KHA/")
+    if letters is None or not letters.strip("etns") == "" or len(set(letters)) < len(letters):
+        allowed = ", ".join(map(repr, _NAMES.values()))
+        raise ValueError(
+            f"name must be one of {allowed} or 'KHA/' with letters of 'ets', got {name!r}"
+        )
+    gain = Gain((Constant(eta0),))
+    if "t" in letters:
+        default = 3.0 if "e" in letters and "n" not in letters else 1.0
+        gain *= Annealing(passes=default if tau is None else tau)
+    if "e" in letters:
+        gain *= ReciprocalEigenvalues()
+    if "n" in letters:
+        gain *= EigenvalueNorm()
+    if "s" in letters:
+        gain *= MetaDescent(mu, xi)
+    return gain.check()

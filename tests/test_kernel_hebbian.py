@@ -1,0 +1,496 @@
+"""The kernel Hebbian family: blocks equal single steps, and convergence is to kernel PCA."""
+
+import pickle
+
+import numpy as np
+import pytest
+from helpers import assert_same_up_to_sign
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from akpca import DivergenceError, KernelHebbian, KernelPCA, hebbian, reference
+from akpca.gains import Annealing, Constant, MetaDescent, ReciprocalEigenvalues, make_gain
+from akpca.kernel_hebbian import kernel_reconstruction_error
+from akpca.kernels import RBF, Linear
+from akpca.operators import KernelOperator, MatrixOperator, NormalizedOperator
+
+# factors of the literal version: its parameters, and our gain
+L = 90
+VARIANTS = {
+    "": (dict(eta0=0.5), make_gain("KHA", eta0=0.5)),
+    "t": (dict(eta0=1, tau=L), make_gain("KHA/t", eta0=1)),
+    "et": (dict(eta0=2, tau=3 * L), make_gain("KHA/et*", eta0=2)),
+    "etn": (dict(eta0=0.2, tau=L), make_gain("KHA/et", eta0=0.2)),
+    "ets": (dict(eta0=2, tau=3 * L, mu=0.05), make_gain("KHA-SMD*", eta0=2, mu=0.05)),
+    "etns": (dict(eta0=0.2, tau=L, mu=0.1), make_gain("KHA-SMD", eta0=0.2, mu=0.1)),
+    "s": (dict(eta0=0.5, mu=0.1), make_gain("KHA/s", eta0=0.5, mu=0.1)),
+    "ts": (dict(eta0=0.5, tau=L, mu=0.1), make_gain("KHA/ts", eta0=0.5, mu=0.1)),
+    "es": (dict(eta0=1, mu=0.1), make_gain("KHA/es", eta0=1, mu=0.1)),
+}
+R = 4
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits().data[:L] / 16
+
+
+@pytest.fixture(scope="module")
+def K(digits):
+    return KernelOperator(digits, RBF(gamma=0.05)).dense()
+
+
+@pytest.fixture(params=["array", "compiled"])
+def steps(request, monkeypatch):
+    """Both forms of the small steps."""
+    if request.param == "array":
+        monkeypatch.setattr(hebbian, "compiled", None)
+    else:
+        pytest.importorskip("numba")
+
+
+def start(seed=0):
+    return np.random.default_rng(seed).normal(size=(R, L)) / np.sqrt(R * L)
+
+
+def orders(n_passes, seed=0):
+    """The orders in which KernelHebbian with an init sees the samples."""
+    rng = np.random.RandomState(seed)
+    return [rng.permutation(L) for _ in range(n_passes)]
+
+
+# ------------------------------------------------------------------ the literal algorithms
+
+
+def test_differential_against_finite_differences(K):
+    """(36) is the derivative of the update (16) along B."""
+    A, B, h = start(0), start(1), 1e-5
+    forward, backward = (reference.kha_gradient(A + s * h * B, K, 7) for s in (1, -1))
+    numerical = (forward - backward) / (2 * h)
+    exact = reference.kha_differential(A, B, K, 7)
+    assert np.linalg.norm(numerical - exact) <= 1e-8 * np.linalg.norm(exact)
+
+
+def test_kha_is_gha_in_feature_space(digits):
+    """With the linear kernel, A X follows the weights of the generalised Hebbian algorithm."""
+    X = digits - digits.mean(axis=0)
+    A = start()
+    W = A @ X
+    for p in range(20):
+        A = reference.kha_step(A, X @ X.T, p, 0.01)
+        W = reference.gha_step(W, X[p], 0.01)
+    np.testing.assert_allclose(A @ X, W, atol=1e-13)
+
+
+def test_oja_keeps_what_sanger_orders():
+    """For a single component both rules are the same; for more, only (7) tells them apart."""
+    W, x = start()[:, :5], np.arange(5.0)
+    np.testing.assert_array_equal(
+        reference.gha_step(W[:1], x, 0.1), reference.oja_step(W[:1], x, 0.1)
+    )
+    assert not np.allclose(reference.gha_step(W, x, 0.1), reference.oja_step(W, x, 0.1))
+
+
+def test_literal_reconstruction_error_at_the_optimum(K):
+    """(38) at the exact components is the norm of the eigenvalues that are left."""
+    values = np.linalg.eigvalsh(K)[::-1]
+    error = reference.kernel_reconstruction_error(reference.kernel_pca(K, R), K)
+    np.testing.assert_allclose(error, np.linalg.norm(values[R:]), rtol=1e-8)
+
+
+def test_literal_autotuning(K):
+    """Algorithm 2 returns a value of the ladder; the next larger one diverges."""
+    order = orders(1)[0]
+    eta0 = reference.kha_autotune(K, start(), order, "t", tau=L)
+    larger = {1: 2, 2: 2.5, 5: 2}[int(f"{eta0:e}"[0])] * eta0
+    with np.errstate(all="ignore"):
+        diverged = reference.kha(K, start(), [order], "t", eta0=larger, tau=L)
+        stayed = reference.kha(K, start(), [order], "t", eta0=eta0, tau=L)
+    assert np.isfinite(stayed).all()
+    assert not np.isfinite(diverged).all()
+
+
+# ------------------------------------------------------------------ blocks equal single steps
+
+
+@pytest.mark.parametrize("updates", ["pass", "iteration"])
+@pytest.mark.parametrize("factors", VARIANTS)
+def test_blocks_equal_the_literal_algorithm(K, factors, updates, steps):
+    """After 1 and 5 passes the coefficients are those of single steps, to 1e-9, for any block
+    size; in float32 to 1e-3."""
+    parameters, gain = VARIANTS[factors]
+    for n_passes in (1, 5):
+        exact = reference.kha(
+            K, start(), orders(n_passes), factors, every_step=updates == "iteration", **parameters
+        )
+        size = np.abs(exact).max()
+        for block_size in (1, 7, 64):
+            model = KernelHebbian(
+                R,
+                kernel="precomputed",
+                center=False,
+                gain=gain,
+                n_passes=n_passes,
+                eigenvalue_updates=updates,
+                block_size=block_size,
+                init=start(),
+                random_state=0,
+            )
+            double = model.fit(K).coefficients_
+            assert np.abs(double - exact).max() <= 1e-9 * size
+            if block_size == 64:
+                single = model.fit(K.astype(np.float32)).coefficients_
+                assert single.dtype == np.float32
+                assert np.abs(single - exact).max() <= 1e-3 * size
+
+
+@pytest.mark.parametrize("gain", ["KHA/t", "KHA/et*", "KHA-SMD"])
+@pytest.mark.parametrize("center", [True, False])
+def test_kernel_on_the_fly(digits, gain, center):
+    """Without a stored kernel matrix the numbers are the same."""
+    gain = make_gain(gain, eta0=0.1, mu=0.01)
+    model = KernelHebbian(R, gamma=0.05, gain=gain, n_passes=2, center=center, random_state=0)
+    stored = model.fit(digits)
+    swept = clone(model).set_params(memory_limit=0).fit(digits)
+    for name in ("coefficients_", "components_", "eigenvalues_", "norms_"):
+        np.testing.assert_allclose(getattr(swept, name), getattr(stored, name), rtol=1e-8)
+    np.testing.assert_allclose(swept.transform(digits), stored.transform(digits), atol=1e-10)
+
+
+def test_tracked_products_change_nothing(K):
+    """Keeping A K' A^T, as trial runs do, leaves the trajectory as it is, and is exact."""
+    gain = make_gain("KHA/t", eta0=1)
+    operator, order = MatrixOperator(K), orders(1)[0]
+    plain = hebbian.start_state(operator, start(), gain)
+    tracked = hebbian.start_state(operator, start(), gain, track=True)
+    for block in (order[:40], order[40:]):
+        plain = hebbian.kernel_block(operator, plain, gain, block, L, np.inf)
+        tracked = hebbian.kernel_block(operator, tracked, gain, block, L, np.inf)
+    np.testing.assert_allclose(tracked.A, plain.A, atol=1e-13)
+    np.testing.assert_allclose(tracked.small.gram, plain.A @ K @ plain.A.T, atol=1e-12)
+
+
+# ------------------------------------------------------------------ convergence
+
+
+@pytest.mark.parametrize("gain", ["KHA/et*", "KHA-SMD*", "KHA/et", "KHA-SMD"])
+def test_convergence_to_kernel_pca(gain):
+    """In the end directions, norms, eigenvalues and codes all are those of kernel PCA."""
+    # five groups of different size and place: eigenvalues well apart
+    rng = np.random.default_rng(0)
+    centres = 4 * np.diag([1.0, 1.3, 0.8, 1.1, 0.5])
+    X = np.concatenate(
+        [c + 0.2 * rng.normal(size=(n, 5)) for c, n in zip(centres, range(15, 65, 10), strict=True)]
+    )
+    model = KernelHebbian(3, gamma=0.05, gain=gain, n_passes=400, random_state=0).fit(X)
+    exact = KernelPCA(3, kernel="rbf", gamma=0.05).fit(X)
+    np.testing.assert_allclose(model.norms_, 1, atol=1e-3)
+    np.testing.assert_allclose(model.eigenvalues_, exact.eigenvalues_, rtol=1e-3)
+    unit = (model.components_ / np.linalg.norm(model.components_, axis=1, keepdims=True)).T
+    cosines = np.abs(np.sum(unit * exact.eigenvectors_, axis=0))
+    assert (cosines > 1 - 1e-4).all()
+    codes = exact.transform(X)
+    assert_same_up_to_sign(model.transform(X), codes, atol=0.02 * np.abs(codes).max())
+
+
+def test_components_have_unit_norm(digits):
+    """Components are unit vectors of feature space also long before convergence, and their codes
+    are inner products with them."""
+    model = KernelHebbian(R, gamma=0.05, gain=Constant(0.1), n_passes=1, random_state=0).fit(digits)
+    K = KernelOperator(digits, RBF(gamma=0.05)).dense()
+    np.testing.assert_allclose(np.diag(model.components_ @ K @ model.components_.T), 1, atol=1e-10)
+    np.testing.assert_allclose(model.transform(digits), K @ model.components_.T, atol=1e-10)
+    np.testing.assert_allclose(model.fit_transform(digits), K @ model.components_.T, atol=1e-10)
+    assert model.norms_.max() < 0.9
+
+
+def test_eigenvalues_are_those_of_the_kernel_matrix(K):
+    """Started at the exact components, eigenvalues_ is the spectrum of K', not of K' / l."""
+    exact = reference.kernel_pca(K, R)
+    gain = Constant(1e-12)
+    model = KernelHebbian(
+        R, kernel="precomputed", center=False, gain=gain, n_passes=1, init=exact, random_state=0
+    ).fit(K)
+    np.testing.assert_allclose(model.eigenvalues_, np.linalg.eigvalsh(K)[::-1][:R], rtol=1e-8)
+    np.testing.assert_allclose(model.norms_, 1, rtol=1e-8)
+
+
+def test_linear_kernel_is_pca():
+    """With the linear kernel the components are principal axes."""
+    X = np.random.default_rng(0).normal(size=(100, 4)) * [5, 3, 1, 1]
+    model = KernelHebbian(2, kernel="linear", n_passes=100, random_state=0).fit(X)
+    X = X - X.mean(axis=0)
+    axes = np.linalg.svd(X, full_matrices=False)[2][:2]
+    assert (np.abs(np.sum((model.components_ @ X) * axes, axis=1)) > 0.999).all()
+
+
+def test_scale_of_the_kernel_does_not_matter(K):
+    """With gains by reciprocal eigenvalues, a kernel of another scale gives the same codes but
+    for that scale."""
+    gain = make_gain("KHA/et*", eta0=2)
+    fit = lambda K: KernelHebbian(  # noqa: E731
+        R, kernel="precomputed", center=False, gain=gain, n_passes=3, random_state=0
+    ).fit(K)
+    small, large = fit(K), fit(1e4 * K)
+    np.testing.assert_allclose(large.eigenvalues_, 1e4 * small.eigenvalues_, rtol=1e-8)
+    np.testing.assert_allclose(100 * large.components_, small.components_, rtol=1e-6)
+
+
+def test_reconstruction_error(digits, K):
+    """(38) by products is (38) by matrices, stored or not."""
+    A = 3 * start()
+    expected = reference.kernel_reconstruction_error(A, K)
+    operators = (MatrixOperator(K), KernelOperator(digits, RBF(gamma=0.05)))
+    for operator in operators:
+        np.testing.assert_allclose(kernel_reconstruction_error(operator, A), expected, rtol=1e-10)
+
+
+# ------------------------------------------------------------------ divergence and tuning
+
+
+@pytest.mark.parametrize("gain", [Constant(1e4), make_gain("KHA/et*", eta0=1e4)])
+def test_divergence_is_reported(digits, gain):
+    """A gain far too large raises an error that names it and says what to do."""
+    with pytest.raises(DivergenceError, match=r"eta0=10000.*diverged.*smaller eta0.*'auto'"):
+        KernelHebbian(R, gain=gain, random_state=0).fit(digits)
+
+
+def test_divergence_of_meta_descent_names_mu(digits):
+    """With meta-descent the meta-gain is named too."""
+    gain = make_gain("KHA/s", eta0=50, mu=1e6)
+    with pytest.raises(DivergenceError, match="smaller mu"):
+        KernelHebbian(R, gain=gain, gamma=0.1, random_state=0).fit(digits)
+
+
+@pytest.mark.parametrize("gain", ["auto", "KHA/t", "KHA/et", "KHA-SMD*", "KHA-SMD"])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_auto_needs_no_tuning(digits, gain, scale):
+    """Tuned gains neither diverge nor stall, whatever the scale of the kernel."""
+    model = KernelHebbian(2, kernel="linear", gain=gain, n_passes=10, random_state=0)
+    with np.errstate(all="raise", under="ignore"):
+        model.fit(scale * digits)
+    values = np.linalg.svd(scale * (digits - digits.mean(axis=0)))[1][:2] ** 2
+    assert np.isfinite(model.components_).all()
+    assert model.eigenvalues_.sum() > 0.7 * values.sum()
+
+
+def test_auto_retreats(digits, monkeypatch):
+    """If a tuned gain diverges in the full run, smaller ones are tried from the same start."""
+    monkeypatch.setattr(
+        KernelHebbian, "_tune", lambda self, o, A, gain, p: gain.with_values(eta0=500.0)
+    )
+    model = KernelHebbian(R, gamma=0.05, n_passes=3, random_state=0).fit(digits)
+    assert model.gain_.eta0 < 500
+    assert np.isfinite(model.components_).all()
+    assert model.n_passes_ == 3
+    given = KernelHebbian(R, gamma=0.05, n_passes=3, random_state=0, gain=model.gain_)
+    assert model.norms_.max() < 2
+    assert given.fit(digits).gain_ == model.gain_
+
+
+def test_long_components_are_reported(digits):
+    """A component that stays far too long gives a warning, not silence."""
+    init = 50 * start() / np.sqrt(0.3)
+    model = KernelHebbian(R, gamma=0.05, gain=Constant(1e-9), init=init, n_passes=1, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="where 1 is right"):
+        model.fit(digits)
+
+
+# ------------------------------------------------------------------ use
+
+
+def test_same_seed_same_bits(digits):
+    """Two fits with the same seed are equal to the bit, tuning included."""
+    model = KernelHebbian(R, gain="KHA-SMD", n_passes=2, random_state=3)
+    first, second = model.fit(digits).components_, clone(model).fit(digits).components_
+    assert first.tobytes() == second.tobytes()
+
+
+@pytest.mark.parametrize("gain", ["KHA/t", "KHA-SMD"])
+def test_warm_start_continues(digits, gain):
+    """Two passes and three more are five passes, to the bit."""
+    gain = make_gain(gain, eta0=0.1, mu=0.01)
+    model = KernelHebbian(R, gain=gain, n_passes=5, random_state=0)
+    whole = clone(model).fit(digits)
+    parts = clone(model).set_params(n_passes=2, warm_start=True).fit(digits)
+    parts.set_params(n_passes=3).fit(digits)
+    assert whole.components_.tobytes() == parts.components_.tobytes()
+    assert (parts.n_passes_, parts.n_iter_) == (5, 5 * L)
+
+
+def test_warm_start_needs_the_same_data(digits):
+    """Continuing on other data is refused."""
+    model = KernelHebbian(R, gain=Constant(0.1), warm_start=True).fit(digits)
+    with pytest.raises(ValueError, match="warm_start=True needs the data"):
+        model.fit(digits[:50])
+
+
+def test_callback_sees_every_pass(digits):
+    """The callback gets one report a pass, with gains that fall."""
+    seen = []
+    KernelHebbian(
+        R, gain=make_gain("KHA/et*", eta0=2), n_passes=4, callback=seen.append, random_state=0
+    ).fit(digits)
+    assert [report.n_passes for report in seen] == [1, 2, 3, 4]
+    scales = [report.gain_scale for report in seen]
+    np.testing.assert_allclose(scales, [2 * 3 / (3 + p) for p in (1, 2, 3, 4)])
+    report = seen[-1]
+    np.testing.assert_allclose(report.gain, report.gain_scale / report.eigenvalues)
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_interrupt_keeps_what_was_done(digits, after):
+    """An interrupt ends the fit with a warning and a model that works."""
+
+    def interrupt(report):
+        if report.n_passes > after:
+            raise KeyboardInterrupt
+
+    model = KernelHebbian(R, gain=Constant(0.1), n_passes=9, callback=interrupt, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=f"interrupted after {(after + 1) * L} steps"):
+        model.fit(digits)
+    same = KernelHebbian(R, gain=Constant(0.1), n_passes=after + 1, random_state=0).fit(digits)
+    np.testing.assert_array_equal(model.transform(digits), same.transform(digits))
+
+
+def test_interrupt_within_a_pass(digits, monkeypatch):
+    """An interrupt between two blocks keeps the blocks before it."""
+    from akpca import kernel_hebbian
+
+    block, calls = kernel_hebbian.kernel_block, []
+
+    def interrupted(*args):
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        calls.append(1)
+        return block(*args)
+
+    monkeypatch.setattr(kernel_hebbian, "kernel_block", interrupted)
+    model = KernelHebbian(R, gain=Constant(0.1), block_size=10, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="interrupted after 30 steps"):
+        model.fit(digits)
+    assert np.isfinite(model.transform(digits)).all()
+
+
+def test_progress_is_shown(digits, capsys):
+    """verbose shows a bar with the name of the gain."""
+    KernelHebbian(R, gain=Constant(0.1), n_passes=2, verbose=True).fit(digits)
+    assert "KHA" in capsys.readouterr().err
+
+
+def test_spectral_clustering_operator(digits):
+    """An operator for D^-1/2 K D^-1/2 gives its leading eigenvectors."""
+    operator = NormalizedOperator(digits, RBF(gamma=0.3))
+    K = RBF(gamma=0.3)(digits)
+    P = K / np.sqrt(np.outer(K.sum(axis=0), K.sum(axis=0)))
+    np.testing.assert_allclose(operator.dense(), P, atol=1e-12)
+    np.testing.assert_allclose(operator @ np.eye(L), P, atol=1e-12)
+    np.testing.assert_allclose(operator.frobenius_norm(), np.linalg.norm(P))
+    np.testing.assert_allclose(operator.trace(), np.trace(P))
+    model = KernelHebbian(2, kernel="precomputed", n_passes=100, random_state=0)
+    by_operator, by_matrix = clone(model).fit(operator), model.set_params(center=False).fit(P)
+    np.testing.assert_allclose(by_operator.components_, by_matrix.components_, rtol=1e-6, atol=1e-9)
+    vectors = np.linalg.eigh(P)[1][:, ::-1][:, :2]
+    assert abs(by_matrix.components_[0] @ vectors[:, 0]) > 0.999
+    with pytest.raises(ValueError, match="no codes for new samples"):
+        by_operator.transform(digits)
+    with pytest.raises(ValueError, match="kernel='precomputed'"):
+        KernelHebbian().fit(operator)
+
+
+def test_a_kernel_that_cannot_be_normalised():
+    """Rows that sum to less than zero have no degree."""
+    with pytest.raises(ValueError, match="sum is not positive"):
+        NormalizedOperator(np.array([[1.0], [-2.0]]), Linear()).dense()
+
+
+def test_preimage(digits):
+    """inverse_transform decodes by a pre-image, and says so if there is none."""
+    model = KernelHebbian(8, gamma=0.02, n_passes=30, random_state=0).fit(digits)
+    codes = model.transform(digits)
+    with pytest.raises(NotFittedError, match="needs a preimage"):
+        model.inverse_transform(codes)
+    mean_error = np.mean((digits - digits.mean(axis=0)) ** 2)
+    for name in ("ridge", "fixed_point", "distance"):
+        decoded = model.inverse_transform(codes, preimage=name)
+        assert np.mean((digits - decoded) ** 2) < 0.6 * mean_error
+    fitted = clone(model).set_params(preimage="ridge").fit(digits)
+    np.testing.assert_allclose(
+        fitted.inverse_transform(codes), model.inverse_transform(codes, preimage="ridge")
+    )
+    with pytest.raises(ValueError, match="8 components"):
+        fitted.inverse_transform(codes[:, :3])
+
+
+def test_sparse_samples(digits):
+    """Sparse samples give the codes of dense ones."""
+    model = KernelHebbian(R, gain=Constant(0.1), n_passes=2, random_state=0)
+    dense, rare = clone(model).fit(digits), model.fit(sparse.csr_matrix(digits))
+    np.testing.assert_allclose(rare.transform(digits), dense.transform(digits), atol=1e-10)
+
+
+def test_precomputed_new_samples(digits):
+    """A precomputed kernel is centred as the fitted one was."""
+    kernel = RBF(gamma=0.05)
+    model = KernelHebbian(R, gamma=0.05, gain=Constant(0.1), n_passes=2, random_state=0)
+    direct = clone(model).fit(digits[:60])
+    given = model.set_params(kernel="precomputed").fit(kernel(digits[:60]))
+    np.testing.assert_allclose(
+        given.transform(kernel(digits[60:], digits[:60])), direct.transform(digits[60:]), atol=1e-10
+    )
+
+
+def test_pipeline_and_pickle(digits):
+    """It works in a pipeline, can be cloned and pickled, and names its outputs."""
+    pipeline = make_pipeline(
+        StandardScaler(), KernelHebbian(R, gamma=0.01, n_passes=2, random_state=0)
+    )
+    codes = pipeline.fit_transform(digits)
+    restored = pickle.loads(pickle.dumps(pipeline))
+    np.testing.assert_array_equal(restored.transform(digits), pipeline.transform(digits))
+    assert codes.shape == (L, R)
+    assert list(pipeline.get_feature_names_out()) == [f"kernelhebbian{i}" for i in range(R)]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [
+        (dict(n_components=200), "n_components=200 must not be larger"),
+        (dict(n_components=0), "n_components"),
+        (dict(kernel="polynomial"), "kernel"),
+        (dict(gain="KHA/q"), "name must be one of"),
+        (dict(gain=Annealing(passes=1)), "multiply it by Constant"),
+        (dict(init=np.zeros((2, 3))), "init must have shape"),
+        (dict(n_passes=0), "n_passes"),
+        (dict(eigenvalue_updates="never"), "eigenvalue_updates"),
+        (dict(kernel="poly", degree=400, gamma=10.0), "NaN or infinity"),
+    ],
+)
+def test_bad_arguments(digits, parameters, match):
+    """Each bad argument is named in the error."""
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match=match):
+        KernelHebbian(**parameters).fit(digits)
+
+
+def test_constant_data():
+    """Samples without variance give codes of zero."""
+    model = KernelHebbian(2, random_state=0).fit(np.ones((20, 3)))
+    np.testing.assert_allclose(model.transform(np.ones((5, 3))), 0, atol=1e-6)
+
+
+@parametrize_with_checks(
+    [
+        KernelHebbian(n_passes=2),
+        KernelHebbian(
+            n_passes=2, gain=Constant("auto") * ReciprocalEigenvalues() * MetaDescent("auto")
+        ),
+    ]
+)
+def test_scikit_learn_check(estimator, check):
+    """scikit-learn's contract for estimators, a check a test."""
+    check(estimator)
