@@ -1,6 +1,7 @@
 """Kernel PCA and its online and autoencoding relatives."""
 
 from .datasets import Dataset, dataset_names, load_dataset
+from .generalized_hebbian import GeneralizedHebbian
 from .hebbian import DivergenceError
 from .kernel_hebbian import KernelHebbian
 from .kernel_pca import KernelPCA
@@ -14,6 +15,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Dataset",
     "DivergenceError",
+    "GeneralizedHebbian",
     "KernelHebbian",
     "KernelOperator",
     "KernelPCA",

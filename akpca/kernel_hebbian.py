@@ -32,8 +32,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
 from .gains import AUTO, EigenvalueNorm, Factor, Gain, make_gain
+from .generalized_hebbian import FORGETTING, checked_stream_gain
 from .hebbian import RUNAWAY, DivergenceError, KernelState, kernel_block, refresh, start_state
 from .kernel_pca import _check_symmetric
+from .kernel_stream import StreamState, compress, merge_start, start_stream, stream_block
 from .kernels import BLOCK_ROWS, KERNELS, Kernel, make_kernel
 from .operators import CenteredOperator, KernelOperator, MatrixOperator
 from .preimage import PREIMAGES, CodeSpace, Preimage, make_preimage
@@ -161,6 +163,8 @@ or Kernel, default='rbf'
     block_size : int, default=None
         Steps in a block. None is 64, or 128 for more than 32 components. It changes the speed, and
         of the result only the rounding.
+    budget : int, default=None
+        Largest number of points that `partial_fit` keeps. None keeps all samples of the stream.
     init : array-like of shape (n_components, n_samples), default=None
         Coefficients to start from. None draws them from N(0, 1 / (r tr K')), which is the paper's
         N(0, 1 / (r l)) made independent of the scale of the kernel.
@@ -172,7 +176,7 @@ or Kernel, default='rbf'
     warm_start : bool, default=False
         Go on from where the last `fit` to the same data ended, as if it had had more passes.
     callback : callable, default=None
-        Called with a :class:`HebbianPass` after every pass.
+        Called with a :class:`HebbianPass` after every pass; a true answer ends the fit.
     random_state : int, RandomState instance or None, default=None
         Start and order of the samples.
     verbose : bool, default=False
@@ -196,10 +200,15 @@ or Kernel, default='rbf'
         Passes made, those before a warm start included.
     n_iter_ : int
         Steps made.
+    n_samples_seen_ : int
+        Samples seen, those of a stream included.
+    lost_ : float
+        Of a stream with a budget: the relative loss of the components' squared norms by
+        projections on fewer points, added up.
     gamma_ : float
         The value of gamma that was used.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features)
-        The fitted samples.
+        The fitted samples; of a stream, the points that components are expanded in.
     preimage_ : Preimage
         The fitted decoder, if `preimage`.
     n_features_in_ : int
@@ -232,6 +241,7 @@ or Kernel, default='rbf'
         "n_passes": [Interval(Integral, 1, None, closed="left")],
         "eigenvalue_updates": [StrOptions({"pass", "iteration"})],
         "block_size": [Interval(Integral, 1, None, closed="left"), None],
+        "budget": [Interval(Integral, 1, None, closed="left"), None],
         "init": ["array-like", None],
         "preimage": [StrOptions(set(PREIMAGES)), Preimage, None],
         "memory_limit": [Interval(Real, 0, None, closed="left")],
@@ -254,6 +264,7 @@ or Kernel, default='rbf'
         n_passes=10,
         eigenvalue_updates="iteration",
         block_size=None,
+        budget=None,
         init=None,
         preimage=None,
         memory_limit=2e9,
@@ -272,6 +283,7 @@ or Kernel, default='rbf'
         self.n_passes = n_passes
         self.eigenvalue_updates = eigenvalue_updates
         self.block_size = block_size
+        self.budget = budget
         self.init = init
         self.preimage = preimage
         self.memory_limit = memory_limit
@@ -299,6 +311,7 @@ or Kernel, default='rbf'
         DivergenceError
             If a gain that was given is too large for these data.
         """
+        self._stream = None
         operator = self._make_operator(X)
         if self.n_components > operator.shape[0]:
             raise ValueError(
@@ -417,9 +430,11 @@ or Kernel, default='rbf'
         ) as bar:  # fmt: skip
             while self.n_passes_ < last:
                 try:
-                    self._one_pass(operator, bar)
+                    stop = self._one_pass(operator, bar)
                     if tuned and self.n_passes_ == last and self._too_long():
                         raise DivergenceError("components far too long")
+                    if stop:
+                        break
                 except DivergenceError as error:
                     if not tuned:
                         raise DivergenceError(self._advice(error)) from None
@@ -442,8 +457,7 @@ or Kernel, default='rbf'
             bar.update()
         self.n_passes_ += 1
         self._order = self._rng.permutation(operator.shape[0])
-        if self.callback is not None:
-            self.callback(self._report(operator.shape[0]))
+        return self.callback is not None and self.callback(self._report(operator.shape[0]))
 
     def _report(self, n_samples):
         state, gain = refresh(self._state, self.gain_, every_step=self._every_step), self.gain_
@@ -567,7 +581,119 @@ or Kernel, default='rbf'
             )
         self.coefficients_ = A
         self._codes = (scale[:, None] * AK).T.astype(A.dtype)
-        self.n_iter_ = self._state.t
+        # sum_p A_ip (phi(x_p) - mean) = sum_p weights_pi phi(x_p), and its part along the mean
+        weights = self.components_.T
+        self._weights = weights - weights.mean(axis=0) if self._means is not None else weights
+        self._offset = 0 if self._means is None else self._means @ self._weights
+        self.n_iter_, self.n_samples_seen_ = self._state.t, operator.shape[0]
+        if self.preimage is not None:
+            self.preimage_ = self._fit_preimage(self.preimage)
+
+    # Streams
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None):
+        """Take in the next samples of a stream, one step each; see :mod:`akpca.kernel_stream`.
+
+        A sample is centred by the mean of all samples so far. After the first call, whose samples
+        give the directions to start from, it makes no difference beyond rounding how a stream is
+        cut, unless there is a `budget`. After `fit`, the stream goes on from the fitted
+        components. Samples join the points that components are expanded in, so that time and
+        memory of a call grow with the stream; `budget` bounds both.
+
+        The gain may be 'auto', which here is that of :class:`akpca.GeneralizedHebbian`, or a
+        product of Constant, Annealing(iterations=...) and ReciprocalEigenvalues.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            In the first call at least n_components.
+        y : Ignored
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        DivergenceError
+            If a gain that was given is too large for these data. Nothing of X is kept.
+        """
+        first = not hasattr(self, "components_")
+        if self.kernel == "precomputed":
+            raise ValueError("a stream needs samples, not kernel='precomputed'")
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=first)
+        gain = checked_stream_gain(self.gain)
+        if first:
+            self.gamma_ = 1 / X.shape[1] if self.gamma is None else self.gamma
+        kernel = self._kernel_object()
+        if first:
+            if len(X) < self.n_components:
+                raise ValueError(
+                    f"the first samples of a stream must be at least n_components="
+                    f"{self.n_components}, got {len(X)}"
+                )
+            rng = check_random_state(self.random_state)
+            state = start_stream(X, kernel, self.n_components, rng, center=self.center)
+        else:
+            state = self._as_stream(kernel)
+        if self.budget is not None and not first:
+            state = compress(state, kernel, self.budget)
+        try:
+            for rows in gen_batches(len(X), self._block_size):
+                state = stream_block(state, X[rows], kernel, gain, center=self.center)
+                if self.budget is not None and not first:
+                    state = compress(state, kernel, self.budget)
+        except DivergenceError as error:
+            raise DivergenceError(
+                f"gain={self.gain!r} is too large: {error}; take a smaller eta0, or gain='auto'"
+            ) from None
+        if first:
+            state = merge_start(state, len(X))
+            if self.budget is not None:
+                state = compress(state, kernel, self.budget)
+        self._publish_stream(state, X.dtype if first else self.components_.dtype)
+        return self
+
+    def _as_stream(self, kernel):
+        """Return the state of the stream, or of a fit as if it had been one."""
+        if len(self.components_) != self.n_components:
+            raise ValueError(
+                f"n_components={self.n_components}, but this {type(self).__name__} goes on from "
+                f"{len(self.components_)} components"
+            )
+        if self._stream is not None:
+            return self._stream
+        if sparse.issparse(self.X_fit_):
+            raise ValueError("a stream can't go on from a fit to sparse samples")
+        n = self.n_samples_seen_
+        A = self.coefficients_.astype(np.float64)
+        c, along, mean_square = np.zeros(n), np.zeros(len(A)), 0.0
+        if self.center:
+            A = A - A.mean(axis=1, keepdims=True)
+            means = self._means.astype(np.float64)
+            c, along, mean_square = np.full(n, 1 / n), A @ means, float(means.mean())
+        gram = self.norms_[:, None] * (self._codes.T @ self.components_.T) * self.norms_
+        weight = self.n_iter_ / (FORGETTING + 1)
+        # the variance of the outputs, by the codes of the fitted samples
+        energy = weight * np.mean((self._codes * self.norms_) ** 2, axis=0, dtype=np.float64)
+        return StreamState(
+            self.X_fit_, A, c, along, mean_square, gram.astype(np.float64), energy, weight,
+            self.n_iter_, n,
+        )  # fmt: skip
+
+    def _publish_stream(self, state, dtype):
+        self._stream = state
+        self.norms_ = np.sqrt(np.maximum(state.gram.diagonal(), 0))
+        scale = np.divide(1, self.norms_, out=np.zeros_like(self.norms_), where=self.norms_ > 0)
+        self.components_ = (scale[:, None] * state.A).astype(dtype)
+        self.coefficients_ = state.A.astype(dtype)
+        self._weights = self.components_.T
+        self._offset = (scale * state.along).astype(dtype)
+        variance = state.energy * scale**2 / (state.weight or 1.0)
+        self.eigenvalues_ = (state.n_samples * variance).astype(dtype)
+        self.X_fit_, self.lost_ = state.points, state.lost
+        self.n_iter_, self.n_samples_seen_ = state.t, state.n_samples
         if self.preimage is not None:
             self.preimage_ = self._fit_preimage(self.preimage)
 
@@ -610,10 +736,7 @@ or Kernel, default='rbf'
                 K = X[rows].toarray() if sparse.issparse(X) else X[rows]
             else:
                 K = self._kernel_object()(X[rows], self.X_fit_)
-            if self.center:
-                K = K - self._means
-                K -= K.mean(axis=1, keepdims=True)
-            codes[rows] = K @ self.components_.T
+            codes[rows] = K @ self._weights - self._offset
         if not np.isfinite(codes).all():
             raise ValueError(f"kernel={self.kernel!r} gives NaN or infinity on X: scale the data")
         return codes
@@ -650,16 +773,25 @@ or Kernel, default='rbf'
         if self.kernel == "precomputed" or sparse.issparse(self.X_fit_):
             raise ValueError(f"preimage={preimage!r} needs dense samples, not a precomputed kernel")
         decoder = make_preimage(preimage) if isinstance(preimage, str) else clone(preimage)
-        means = self._means if self.center else np.zeros(len(self.X_fit_))
+        if self._stream is None:
+            means = np.zeros(len(self.X_fit_)) if self._means is None else self._means
+            mean_weights, codes = None, self._codes
+            grand_mean = float(means.mean(dtype=np.float64))
+        else:
+            mean_weights = self._stream.c.astype(self._weights.dtype)
+            grand_mean = self._stream.mean_square
+            means = self._kernel_object()(self.X_fit_) @ mean_weights
+            codes = self.transform(self.X_fit_)
         space = CodeSpace(
             X=self.X_fit_,
             kernel=self._kernel_object(),
             alphas=np.ascontiguousarray(self.components_.T),
-            codes=self._codes,
+            codes=codes,
             targets=self.X_fit_,
             column_means=means,
-            grand_mean=float(means.mean(dtype=np.float64)),
+            grand_mean=grand_mean,
             center=self.center,
+            mean_weights=mean_weights,
         )
         return decoder.fit(space)
 

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from akpca import DivergenceError, KernelHebbian, KernelPCA, hebbian, reference
-from akpca.gains import Annealing, Constant, MetaDescent, ReciprocalEigenvalues, make_gain
+from akpca.gains import Annealing, Constant, make_gain
 from akpca.kernel_hebbian import kernel_reconstruction_error
 from akpca.kernels import RBF, Linear
 from akpca.operators import KernelOperator, MatrixOperator, NormalizedOperator
@@ -343,6 +343,12 @@ def test_callback_sees_every_pass(digits):
     np.testing.assert_allclose(report.gain, report.gain_scale / report.eigenvalues)
 
 
+def test_callback_may_end_the_fit(digits):
+    """A callback that answers True makes the pass before it the last one."""
+    model = KernelHebbian(R, gain=Constant(0.1), n_passes=9, callback=lambda p: p.n_passes == 2)
+    assert model.fit(digits).n_passes_ == 2
+
+
 @pytest.mark.parametrize("after", [0, 1])
 def test_interrupt_keeps_what_was_done(digits, after):
     """An interrupt ends the fit with a warning and a model that works."""
@@ -484,12 +490,7 @@ def test_constant_data():
 
 
 @parametrize_with_checks(
-    [
-        KernelHebbian(n_passes=2),
-        KernelHebbian(
-            n_passes=2, gain=Constant("auto") * ReciprocalEigenvalues() * MetaDescent("auto")
-        ),
-    ]
+    [KernelHebbian(n_passes=2), KernelHebbian(n_passes=2, gain=Constant(0.1), center=False)]
 )
 def test_scikit_learn_check(estimator, check):
     """scikit-learn's contract for estimators, a check a test."""

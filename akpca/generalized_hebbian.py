@@ -1,0 +1,533 @@
+"""Principal components of a stream: the generalised Hebbian algorithm and Oja's subspace rule.
+
+A sample x makes one step of the r x d weights W, whose outputs are y = W x:
+
+    W <- W + eta (y x^T - lt(y y^T) W)    Sanger's rule (7): rows become eigenvectors, in order
+    W <- W + eta (y x^T -    y y^T  W)    Oja's rule (8): rows become a basis of their span
+
+with the equation numbers of Günter, Schraudolph and Vishwanathan, JMLR 8, 2007; lt keeps the lower
+triangle. Nothing is stored but W and a few sums, and no sample is needed twice. Steps are made in
+exact blocks, see :mod:`akpca.hebbian`.
+
+How large may a step be? gain="auto" has an answer that needs no tuning: component i gets
+
+    eta_i = 1 / max(sum_s (s / t)^p y_i(s)^2, ||x||^2, ||y||^2)
+
+The sum is about t lambda_i / (p + 1), so that eta_i is near (p + 1) / (t lambda_i): it falls with
+time, and components of small variance learn as fast as the others (Chen and Chang, 1995, with
+p = 0). The forgetting power p lets go of the outputs of early, wrong weights. The two other terms
+bound what a single sample can do, at the start and when an outlier comes: no entry of eta_i y_i y_j
+exceeds 1. All terms scale with the data, so the result does not depend on their unit.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array, check_random_state, gen_batches
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+from tqdm import tqdm
+
+from .gains import AUTO, EigenvalueNorm, Factor, Gain, MetaDescent
+from .hebbian import RUNAWAY, BlockProducts, DivergenceError, SmallState, hebbian_steps
+from .kernels import BLOCK_ROWS
+
+RULES = ("sanger", "oja")
+
+# p above: gains of about 8 / (t lambda_i). Smaller ones separate close eigenvalues too slowly,
+# larger ones follow every sample too far.
+FORGETTING = 7
+
+
+@dataclass(frozen=True)
+class LinearState:
+    """Where a linear Hebbian iteration stands. Immutable as a whole: a block makes a new one.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (r, d)
+    energy : ndarray of shape (r,)
+        sum_s (s / t)^p y(s)^2.
+    weight : float
+        Of that sum, so that energy / weight is an unbiased estimate of the variance of y.
+    t : int
+        Steps made.
+    total : ndarray of shape (d,)
+        Sum of the samples behind the mean.
+    n_samples : int
+        Number of them.
+    """
+
+    weights: np.ndarray
+    energy: np.ndarray
+    weight: float
+    t: int
+    total: np.ndarray
+    n_samples: int
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean of the samples so far, shape (d,)."""
+        return self.total / max(self.n_samples, 1)
+
+
+def start_state(n_components: int, n_features: int, random_state) -> LinearState:
+    """Return random orthonormal weights before the first step."""
+    G = random_state.standard_normal((n_features, n_components))
+    weights = np.ascontiguousarray(np.linalg.qr(G)[0].T)
+    return LinearState(weights, np.zeros(n_components), 0.0, 0, np.zeros(n_features), 0)
+
+
+def linear_block(
+    state: LinearState,
+    X: np.ndarray,
+    gain: Gain | None,
+    *,
+    lower: bool,
+    n_samples: int | None,
+    shares: np.ndarray | float,
+) -> LinearState:
+    """Return the state after one step for every row of X.
+
+    Parameters
+    ----------
+    state : LinearState
+    X : ndarray of shape (b, d)
+        Centred samples, float64.
+    gain : Gain or None
+        None is "auto".
+    lower : bool
+        Sanger's rule, otherwise Oja's.
+    n_samples : int or None
+        Steps in a pass, for the gain's schedule; None in a stream.
+    shares : ndarray of shape (b,) or float
+        Expected square of a centred sample, relative to the variance: 1 - 1/m if the mean was
+        taken of m samples, 1 if there is none.
+
+    Raises
+    ------
+    DivergenceError
+        The weights ran away. The state is untouched.
+    """
+    block = BlockProducts(state.weights @ X.T, X @ X.T)
+    t = state.t + len(X)
+    with np.errstate(all="ignore"):  # what overflows is found right below
+        Theta, C, energy, weight = block_steps(
+            block, gain, state.t, state.energy, state.weight, shares, n_samples, lower=lower
+        )
+        weights = Theta @ state.weights + C @ X
+        if not np.sum(weights**2, axis=1).max() <= RUNAWAY:  # nor if it is not a number
+            raise DivergenceError(f"the weights ran away by step {t}")
+    return replace(state, weights=weights, energy=energy, weight=float(weight), t=t)
+
+
+def block_steps(
+    block: BlockProducts,
+    gain: Gain | None,
+    t: int,
+    energy: np.ndarray,
+    weight: float,
+    shares: np.ndarray | float,
+    n_samples: int | None = None,
+    *,
+    lower: bool = True,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Return Theta and W of a block, see :mod:`akpca.hebbian`, and the energy and weight after it.
+
+    Parameters
+    ----------
+    block : BlockProducts
+        Outputs and inner products of b samples.
+    gain : Gain or None
+        None is "auto".
+    t : int
+        Steps made before.
+    energy, weight : ndarray of shape (r,), float
+        As in `LinearState`, before the block.
+    shares, n_samples, lower
+        As in `linear_block`.
+    """
+    r, b = block.outputs.shape
+    steps = t + 1 + np.arange(b)
+    shares = np.broadcast_to(shares, b)
+    if gain is None or gain.uses_eigenvalues:
+        schedule = None if gain is None else gain.schedule(steps, n_samples)
+        decays = ((steps - 1) / steps) ** FORGETTING
+        return _tracking_steps(block, schedule, energy, weight, decays, shares, lower)
+    small = SmallState(rho=np.zeros(r), eigenvalues=np.ones(r))
+    schedule = gain.schedule(steps, n_samples)
+    Theta, C, outputs = hebbian_steps(block, gain, schedule, small, lower=lower)
+    powers, decay = (steps / steps[-1]) ** FORGETTING, (t / steps[-1]) ** FORGETTING
+    return Theta, C, decay * energy + outputs**2 @ powers, decay * weight + shares @ powers
+
+
+def _tracking_steps(block, schedule, energy, weight, decays, shares, lower):
+    """Make the steps of `hebbian_steps` with gains that follow the outputs from step to step.
+
+    eta_i = schedule / lambda_i with lambda_i = energy_i / weight, but at most
+    1 / max(||x||^2, ||y||^2); without a schedule ("auto") eta_i = 1 / energy_i under the same
+    bound. Returns Theta, W, energy and weight after the block.
+    """
+    r, b = block.outputs.shape
+    vectors = np.hstack([block.outputs.T, block.gram])
+    squares = block.gram.diagonal()
+    triangle = np.tril(np.ones((r, r))) if lower else np.ones((r, r))
+    M = np.zeros((r, r + b))
+    np.fill_diagonal(M, 1)
+    for j in range(b):
+        y = M.dot(vectors[j])
+        energy = decays[j] * energy + y * y
+        weight = decays[j] * weight + shares[j]
+        slowness = energy if lower else np.full(r, energy.mean())  # (8) has one gain for all
+        if schedule is not None and weight > 0:
+            slowness = slowness / (weight * schedule[j])
+        slowness = np.maximum(slowness, max(squares[j], y.dot(y)))
+        # only a sample that is zero leaves no slowness, and it asks for no step
+        w = np.divide(y, slowness, out=np.zeros(r), where=slowness > 0)
+        M -= (w[:, None] * y * triangle).dot(M)
+        M[:, r + j] = w
+    return M[:, :r], M[:, r:], energy, weight
+
+
+def checked_stream_gain(gain) -> Gain | None:
+    """Return a gain that needs no kernel matrix, None for "auto"; raise ValueError for others."""
+    if isinstance(gain, str):
+        if gain != AUTO:
+            raise ValueError(f"gain must be 'auto' or a product of factors, got {gain!r}")
+        return None
+    gain = (gain if isinstance(gain, Gain) else Gain((gain,))).check()
+    for kind in (EigenvalueNorm, MetaDescent):
+        if gain.get(kind) is not None:
+            raise ValueError(
+                f"gain={gain!r} has a factor {kind.__name__}, which needs the kernel matrix of a "
+                "fixed set of samples; allowed are Constant, Annealing and ReciprocalEigenvalues, "
+                "or gain='auto'"
+            )
+    if gain.eta0 == AUTO:
+        raise ValueError(f"gain={gain!r} needs a number as eta0; or take gain='auto'")
+    return gain
+
+
+class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """PCA one sample at a time: W <- W + eta (y x^T - lt(y y^T) W) with y = W x.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        r, the number of components.
+    rule : {'sanger', 'oja'}, default='sanger'
+        'sanger' is the generalised Hebbian algorithm (7), whose components are the leading
+        eigenvectors of the covariance in descending order of their eigenvalues. 'oja' is the rule
+        (8) without lt, whose components are some orthonormal basis of the same subspace.
+    gain : 'auto' or Gain, default='auto'
+        Size of the steps. 'auto' needs no tuning, see :mod:`akpca.generalized_hebbian`. Otherwise
+        a product of the factors `Constant(eta0)`, `Annealing` and `ReciprocalEigenvalues` of
+        :mod:`akpca.gains`. The eigenvalues are those of the covariance matrix, estimated from the
+        outputs at every step, so eta0 beside `ReciprocalEigenvalues` is a pure number below 1;
+        as the first estimates are rough, such steps stay below 1 / max(||x||^2, ||y||^2). With
+        rule='oja', which has one gain for all components, it is their mean that counts. A stream
+        has no passes: there use `Annealing(iterations=...)`.
+    n_passes : int, default=10
+        Passes of `fit` over the data.
+    center : bool, default=True
+        Subtract the mean.
+    shuffle : bool, default=True
+        Whether each pass of `fit` takes the samples in a new random order.
+    block_size : int, default=64
+        Steps that are made by one set of matrix products. It has no influence on the result
+        beyond rounding.
+    warm_start : bool, default=False
+        `fit` goes on from where the last one stopped: with the same data, 2 and then 3 passes are
+        5 passes, bit for bit.
+    callback : callable, default=None
+        Called with the estimator after every pass of `fit`; if it returns True, the fit ends.
+    random_state : int, RandomState instance or None, default=None
+        Of the weights at the start and of the order of samples.
+    verbose : bool, default=False
+        Show a progress bar over the passes of `fit`.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Rows of W, scaled to unit norm; as found, so they are orthogonal only as far as the
+        iteration has converged.
+    explained_variance_ : ndarray of shape (n_components,)
+        Variance along each component, with the n - 1 of :class:`sklearn.decomposition.PCA`;
+        if not centred, the mean square. After `fit` that of the data. In a stream the mean square
+        of the outputs so far, divided by the squared norms, where the s-th of t counts
+        (s / t)^7: mostly the last eighth.
+    mean_ : ndarray of shape (n_features,)
+        Mean of the samples; zeros if not centred.
+    norms_ : ndarray of shape (n_components,)
+        Norms of the rows of W. The rule itself drives them to 1. A norm far from 1 belongs to a
+        component that has not converged, or to one beyond the rank of the data: Sanger's rule
+        lets such a row shrink to zero, and its direction means nothing.
+    n_samples_seen_ : int
+        Samples behind `mean_`: those of the last `fit`, plus those of the stream since.
+    n_steps_ : int
+        Steps made, one a sample and pass.
+    n_iter_ : int
+        Passes made by `fit`, those of earlier warm starts included. A stream counts as one.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Notes
+    -----
+    `partial_fit` centres each sample by the mean of the samples up to and including it, as it
+    can't know the mean of those to come; `fit` centres by the mean of the data. So with
+    center=False, `fit` with n_passes=1 and shuffle=False makes exactly the steps of one or several
+    `partial_fit` with the same samples, and `components_` and `norms_` are the same;
+    `explained_variance_` is that of the final components over all samples after `fit`, and that of
+    the components as they changed after `partial_fit`. With center=True the two differ, by less
+    the longer the stream is.
+
+    Examples
+    --------
+    >>> from akpca import load_dataset
+    >>> from akpca.generalized_hebbian import GeneralizedHebbian
+    >>> X = load_dataset("digits").X
+    >>> model = GeneralizedHebbian(n_components=3, random_state=0)
+    >>> for batch in np.array_split(X, 10):
+    ...     model = model.partial_fit(batch)
+    >>> model.transform(X).shape
+    (1797, 3)
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "rule": [StrOptions(set(RULES))],
+        "gain": [StrOptions({AUTO}), Gain, Factor],
+        "n_passes": [Interval(Integral, 1, None, closed="left")],
+        "center": ["boolean"],
+        "shuffle": ["boolean"],
+        "block_size": [Interval(Integral, 1, None, closed="left")],
+        "warm_start": ["boolean"],
+        "callback": [callable, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_components=2,
+        *,
+        rule="sanger",
+        gain="auto",
+        n_passes=10,
+        center=True,
+        shuffle=True,
+        block_size=64,
+        warm_start=False,
+        callback=None,
+        random_state=None,
+        verbose=False,
+    ):
+        self.n_components = n_components
+        self.rule = rule
+        self.gain = gain
+        self.n_passes = n_passes
+        self.center = center
+        self.shuffle = shuffle
+        self.block_size = block_size
+        self.warm_start = warm_start
+        self.callback = callback
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Make `n_passes` passes over X.
+
+        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached. If the gain
+        is too large, a :class:`akpca.hebbian.DivergenceError` says so and leaves the estimator as
+        it was before.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : Ignored
+
+        Returns
+        -------
+        self : object
+        """
+        goes_on = self.warm_start and hasattr(self, "_state")
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=not goes_on)
+        n, d = X.shape
+        if self.n_components > min(n, d):
+            raise ValueError(
+                f"n_components={self.n_components} must be between 1 and "
+                f"min(n_samples, n_features), with n_samples={n} and n_features={d}"
+            )
+        gain = checked_stream_gain(self.gain)
+        rng, state, n_iter = self._start(d, goes_on)
+        state = replace(state, total=X.sum(axis=0, dtype=np.float64), n_samples=n)
+        mean = state.mean if self.center else np.zeros(d)
+        options = {"lower": self.rule == "sanger", "n_samples": n}
+        options["shares"] = 1 - 1 / n if self.center else 1.0
+        try:
+            for _ in tqdm(range(self.n_passes), "passes", disable=not self.verbose):
+                order = rng.permutation(n) if self.shuffle else np.arange(n)
+                for block in gen_batches(n, self.block_size):
+                    rows = X[order[block]].astype(np.float64) - mean
+                    state = self._step(state, rows, gain, **options)
+                n_iter += 1
+                if self.callback is not None:
+                    self._publish(state, X.dtype, rng, n_iter, X)
+                    if self.callback(self):
+                        break
+        except KeyboardInterrupt:
+            warnings.warn(
+                f"interrupted after {n_iter} whole passes, {state.t} steps: the components are "
+                "those reached so far",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self._publish(state, X.dtype, rng, n_iter, X)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None):
+        """Take in the next samples of a stream, one step each.
+
+        How a stream is cut into batches makes no difference beyond rounding. A batch that is
+        refused, or in which the gain turns out too large
+        (:class:`akpca.hebbian.DivergenceError`), leaves no trace.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : Ignored
+
+        Returns
+        -------
+        self : object
+        """
+        first = not hasattr(self, "_state")
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=first)
+        n, d = X.shape
+        if self.n_components > d:
+            raise ValueError(
+                f"n_components={self.n_components} must be between 1 and n_features={d}"
+            )
+        gain = checked_stream_gain(self.gain)
+        rng, state, n_iter = self._start(d, goes_on=not first)
+        for block in gen_batches(n, self.block_size):
+            rows = X[block].astype(np.float64)
+            counts = state.n_samples + 1 + np.arange(len(rows))
+            # one running sum, in the order of the samples, however the stream is cut
+            totals = np.cumsum(np.vstack([state.total, rows]), axis=0)[1:]
+            if self.center:
+                rows -= totals / counts[:, None]
+            shares = 1 - 1 / counts if self.center else 1.0
+            state = self._step(
+                state, rows, gain, lower=self.rule == "sanger", n_samples=None, shares=shares
+            )
+            state = replace(state, total=totals[-1], n_samples=int(counts[-1]))
+        self._publish(state, X.dtype if first else self.components_.dtype, rng, max(n_iter, 1))
+        return self
+
+    def transform(self, X):
+        """Return the codes V (x - mean) of the rows of X, with the unit rows V of `components_`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_new, n_features)
+
+        Returns
+        -------
+        X_new : ndarray of shape (n_new, n_components)
+        """
+        check_is_fitted(self, "components_")
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        codes = np.empty((len(X), self._n_features_out), np.result_type(X, self.components_))
+        for rows in gen_batches(len(X), BLOCK_ROWS):
+            codes[rows] = (X[rows] - self.mean_) @ self.components_.T
+        return codes
+
+    def inverse_transform(self, X):
+        """Return, for each code, the sample nearest to the mean that has this code.
+
+        That is mean + V^+ y with the pseudo-inverse V^+, which is V^T as soon as the components
+        are orthogonal. So the reconstruction of a sample is its projection on their span.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_new, n_components)
+
+        Returns
+        -------
+        X_original : ndarray of shape (n_new, n_features)
+        """
+        check_is_fitted(self, "components_")
+        X = check_array(X, dtype=[np.float64, np.float32], input_name="X", estimator=self)
+        if X.shape[1] != self._n_features_out:
+            raise ValueError(
+                f"X must have n_components={self._n_features_out} columns, got {X.shape[1]}"
+            )
+        return X @ np.linalg.pinv(self.components_).T + self.mean_
+
+    @property
+    def _n_features_out(self):
+        return self.components_.shape[0]
+
+    def _start(self, n_features: int, goes_on: bool):
+        """Return the random numbers, the state and the number of passes to begin with."""
+        if not goes_on:
+            rng = check_random_state(self.random_state)
+            return rng, start_state(self.n_components, n_features, rng), 0
+        if self.n_components != len(self._state.weights):
+            raise ValueError(
+                f"n_components={self.n_components}, but this {type(self).__name__} goes on from "
+                f"{len(self._state.weights)} components; fit with warm_start=False to begin anew"
+            )
+        return self._rng, self._state, self.n_iter_
+
+    def _step(self, state: LinearState, rows: np.ndarray, gain: Gain | None, **options):
+        try:
+            return linear_block(state, rows, gain, **options)
+        except DivergenceError as error:
+            size = np.max(np.sum(rows**2, axis=1))
+            advice = (
+                "the squares of these values overflow; scale the data"
+                if gain is None
+                else f"samples here have ||x||^2 up to {size:.3g}, and a step is safe while "
+                f"gain * ||x||^2 < 1. Take a smaller eta0, or gain='auto'"
+            )
+            raise DivergenceError(
+                f"gain={gain or self.gain!r} is too large: {error}; {advice}"
+            ) from None
+
+    def _publish(self, state: LinearState, dtype, rng, n_iter: int, X=None) -> None:
+        """Set all attributes; the variances are those of X if it is given."""
+        norms = np.sqrt(np.sum(state.weights**2, axis=1))
+        components = state.weights / np.where(norms > 0, norms, 1)[:, None]
+        mean = state.mean if self.center else np.zeros_like(state.total)
+        if X is None:
+            shrink = np.where(norms > 0, norms**2, 1) * (state.weight or 1.0)
+            variance = state.energy / shrink
+        else:
+            squares = sum(
+                np.sum(((X[rows] - mean) @ components.T) ** 2, axis=0)
+                for rows in gen_batches(len(X), BLOCK_ROWS)
+            )
+            variance = squares / max(len(X) - self.center, 1)
+        self._state, self._rng = state, rng
+        self.components_ = components.astype(dtype)
+        self.explained_variance_ = variance.astype(dtype)
+        self.mean_ = mean.astype(dtype)
+        self.norms_ = norms.astype(dtype)
+        self.n_samples_seen_ = state.n_samples
+        self.n_steps_ = state.t
+        self.n_iter_ = n_iter

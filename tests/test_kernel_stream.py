@@ -1,0 +1,196 @@
+"""Kernel components of a stream: the linear algorithm in feature space, and its budget."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from akpca import DivergenceError, KernelHebbian, KernelPCA
+from akpca.gains import Annealing, Constant, MetaDescent, ReciprocalEigenvalues
+from akpca.generalized_hebbian import LinearState, linear_block
+from akpca.kernel_stream import compress, merge_start, start_stream, stream_block
+from akpca.kernels import RBF, Linear
+
+GAINS = {
+    "auto": None,
+    "annealed": Constant(0.02) * Annealing(iterations=50),
+    "reciprocal": Constant(0.05) * Annealing(iterations=50) * ReciprocalEigenvalues(),
+}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X = load_digits().data / 16
+    return X[np.random.default_rng(0).permutation(len(X))[:400]]
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("gain", GAINS)
+def test_linear_kernel_is_the_linear_algorithm(digits, gain, center):
+    """With the linear kernel, A Z follows the weights of the generalised Hebbian algorithm, each
+    sample centred by the running mean, written out here."""
+    X, kernel = digits[:150], Linear()
+    first = X[:20]
+    state = start_stream(first, kernel, 3, np.random.RandomState(0), center=center)
+    zero = np.zeros(3)
+    linear = LinearState(state.A @ first, zero, 0.0, 0, np.zeros(64), 0)
+    for block in (X[:20], X[20:50], X[50:51], X[51:150]):
+        state = stream_block(state, block, kernel, GAINS[gain], center=center)
+        for x in block:  # one sample at a time
+            n = linear.n_samples + 1
+            total = linear.total + x
+            row, share = (x - total / n, 1 - 1 / n) if center else (x, 1.0)
+            linear = linear_block(
+                linear, row[None], GAINS[gain], lower=True, n_samples=None, shares=share
+            )
+            linear = LinearState(linear.weights, linear.energy, linear.weight, n, total, n)
+    W = state.A @ state.points
+    np.testing.assert_allclose(W, linear.weights, atol=1e-10)
+    np.testing.assert_allclose(state.energy, linear.energy, rtol=1e-9)
+    np.testing.assert_allclose(state.gram, W @ W.T, atol=1e-10)
+    if center:
+        np.testing.assert_allclose(state.c @ state.points, X.mean(axis=0), atol=1e-12)
+        np.testing.assert_allclose(state.along, W @ X.mean(axis=0), atol=1e-10)
+        np.testing.assert_allclose(state.mean_square, np.sum(X.mean(axis=0) ** 2))
+    merged = merge_start(state, 20)
+    np.testing.assert_allclose(merged.A @ merged.points, W, atol=1e-10)
+    assert len(merged.points) == 150
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_cutting_makes_no_difference(digits, center):
+    """A stream in many batches ends where a stream in few does."""
+    few = KernelHebbian(3, gamma=0.02, center=center, random_state=0).partial_fit(digits[:30])
+    many = KernelHebbian(3, gamma=0.02, center=center, random_state=0).partial_fit(digits[:30])
+    few.partial_fit(digits[30:])
+    for i in range(30, 400, 17):
+        many.partial_fit(digits[i : min(i + 17, 400)])
+    np.testing.assert_allclose(many.components_, few.components_, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(many.transform(digits), few.transform(digits), atol=1e-9)
+    assert few.n_samples_seen_ == many.n_samples_seen_ == 400
+
+
+def test_a_stream_finds_the_components(digits):
+    """After one pass the codes have most of the variance of kernel PCA's, unit components and
+    eigenvalues on its scale."""
+    model = KernelHebbian(3, gamma=0.02, random_state=0)
+    for i in range(0, 400, 50):
+        model.partial_fit(digits[i : i + 50])
+    exact = KernelPCA(3, kernel="rbf", gamma=0.02).fit(digits)
+    codes = model.transform(digits)
+    assert codes.var(axis=0).sum() * 400 > 0.9 * exact.eigenvalues_.sum()
+    np.testing.assert_allclose(model.eigenvalues_.sum(), exact.eigenvalues_.sum(), rtol=0.1)
+    K = RBF(gamma=0.02)(model.X_fit_)
+    norms = np.diag(model.components_ @ K @ model.components_.T)
+    np.testing.assert_allclose(norms, 1, rtol=1e-8)
+    np.testing.assert_allclose(model.norms_, 1, atol=0.1)
+    np.testing.assert_allclose(codes.mean(axis=0), 0, atol=1e-8)  # centred by all of them
+
+
+def test_a_budget_bounds_the_points(digits):
+    """A budget keeps few points, says what that cost, and the components hardly notice."""
+    free, bound = (
+        KernelHebbian(3, gamma=0.02, budget=budget, random_state=0) for budget in (None, 120)
+    )
+    for i in range(0, 400, 50):
+        free.partial_fit(digits[i : i + 50])
+        bound.partial_fit(digits[i : i + 50])
+        assert len(bound.X_fit_) <= 120
+    assert free.lost_ == 0
+    assert 0 < bound.lost_ < 0.05
+    a, b = free.transform(digits), bound.transform(digits)
+    assert np.abs(a - b).max() < 0.02 * np.abs(a).max()
+
+
+def test_projection_is_the_nearest(digits):
+    """What `compress` returns is the best expansion in the points that it keeps, and the loss that
+    it reports is the true one."""
+    kernel = RBF(gamma=0.05)
+    state = start_stream(digits[:30], kernel, 2, np.random.RandomState(0), center=True)
+    state = merge_start(stream_block(state, digits[:30], kernel, None, center=True), 30)
+    small = compress(state, kernel, 12)
+    K = kernel(small.points, state.points)
+    cross, own = K @ state.A.T, kernel(small.points) @ small.A.T
+    np.testing.assert_allclose(own, cross, atol=1e-6)  # the difference is orthogonal to the points
+    norms = np.diag(state.A @ kernel(state.points) @ state.A.T)
+    left = np.diag(small.A @ kernel(small.points) @ small.A.T)
+    np.testing.assert_allclose(small.lost, (1 - left / norms).max(), rtol=1e-6)
+    np.testing.assert_allclose(small.gram, small.A @ own, atol=1e-10)
+
+
+def test_a_budget_that_is_not_needed_changes_nothing(digits):
+    """With room for all points nothing is projected."""
+    free = KernelHebbian(2, gamma=0.02, random_state=0).partial_fit(digits[:100])
+    roomy = KernelHebbian(2, gamma=0.02, budget=100, random_state=0).partial_fit(digits[:100])
+    np.testing.assert_array_equal(free.components_, roomy.components_)
+    assert roomy.lost_ == 0
+
+
+def test_a_stream_goes_on_from_a_fit(digits):
+    """After `fit`, one more sample changes little, and many are learned from."""
+    model = KernelHebbian(3, gamma=0.02, n_passes=20, random_state=0).fit(digits[:200])
+    before = model.transform(digits)
+    model.partial_fit(digits[200:201])
+    size = np.abs(before).max()
+    assert 0 < np.abs(model.transform(digits) - before).max() < 0.02 * size
+    model.partial_fit(digits[201:])
+    exact = KernelPCA(3, kernel="rbf", gamma=0.02).fit(digits)
+    assert model.transform(digits).var(axis=0).sum() * 400 > 0.98 * exact.eigenvalues_.sum()
+    assert (model.n_samples_seen_, len(model.X_fit_)) == (400, 400)
+    # and a new fit begins anew
+    again = model.fit(digits[:200]).transform(digits)
+    np.testing.assert_array_equal(again, before)
+
+
+def test_preimages_of_a_stream(digits):
+    """Decoders work on the points of a stream, with its mean."""
+    model = KernelHebbian(8, gamma=0.02, random_state=0, budget=150)
+    for i in range(0, 400, 50):
+        model.partial_fit(digits[i : i + 50])
+    codes = model.transform(digits)
+    spread = np.mean((digits - digits.mean(axis=0)) ** 2)
+    for name in ("ridge", "fixed_point"):
+        decoded = model.inverse_transform(codes, preimage=name)
+        assert np.mean((decoded - digits) ** 2) < 0.7 * spread
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_precision(digits, dtype):
+    """Outputs have the precision of the first samples."""
+    model = KernelHebbian(2, random_state=0).partial_fit(digits[:60].astype(dtype))
+    model.partial_fit(digits[60:120].astype(dtype))
+    assert model.components_.dtype == model.transform(digits[:5].astype(dtype)).dtype == dtype
+
+
+def test_divergence_leaves_the_last_good_state(digits):
+    """A gain far too large is reported; the model stays as it was."""
+    model = KernelHebbian(2, gain=Constant(0.1), gamma=0.1, random_state=0).partial_fit(digits[:60])
+    before = model.transform(digits)
+    model.set_params(gain=Constant(1e6))
+    with pytest.raises(DivergenceError, match=r"eta0=1000000.*smaller eta0, or gain='auto'"):
+        model.partial_fit(digits[60:])
+    np.testing.assert_array_equal(model.transform(digits), before)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [
+        (dict(kernel="precomputed"), "needs samples, not kernel='precomputed'"),
+        (dict(n_components=30), "first samples of a stream must be at least n_components=30"),
+        (dict(gain=Constant(1) * MetaDescent(1)), "allowed are Constant, Annealing"),
+        (dict(gain="KHA/et*"), "gain must be 'auto' or a product"),
+        (dict(gain=Constant("auto")), "needs a number as eta0"),
+        (dict(gain=Constant(1) * Annealing(passes=1)), "iterations"),
+        (dict(budget=0), "budget"),
+    ],
+)
+def test_bad_arguments(digits, parameters, match):
+    """Each bad argument is named in the error."""
+    with pytest.raises(ValueError, match=match):
+        KernelHebbian(**parameters).partial_fit(digits[:20])
+
+
+def test_other_number_of_components(digits):
+    """A stream can't change its number of components."""
+    model = KernelHebbian(2, random_state=0).partial_fit(digits[:60])
+    with pytest.raises(ValueError, match="goes on from 2 components"):
+        model.set_params(n_components=3).partial_fit(digits[60:])
