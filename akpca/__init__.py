@@ -1,5 +1,7 @@
 """Kernel PCA and its online and autoencoding relatives."""
 
+from .autoencoding import AKPCA
+from .data_span import DataSpanAKPCA
 from .datasets import Dataset, dataset_names, load_dataset
 from .generalized_hebbian import GeneralizedHebbian
 from .hebbian import DivergenceError
@@ -13,6 +15,8 @@ from .pca import LinearCode, pca
 __version__ = "0.1.0"
 
 __all__ = [
+    "AKPCA",
+    "DataSpanAKPCA",
     "Dataset",
     "DivergenceError",
     "GeneralizedHebbian",

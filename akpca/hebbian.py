@@ -24,15 +24,11 @@ Notation and equation numbers: Günter, Schraudolph and Vishwanathan, JMLR 8, 20
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
 from .gains import EigenvalueNorm, Gain, precondition
-
-try:
-    from . import compiled
-except ImportError:  # without numba the same steps are made by array operations
-    compiled = None
 
 # Components whose squared length has grown by this factor will not come back: the length of a
 # unit vector is stable only as long as gain * y^2 < 2.
@@ -150,7 +146,7 @@ def hebbian_steps(
     stack = block.stacked()
     if not (gain.adapts or state.keeps_products):
         gains = np.multiply.outer(schedule, scale)
-        steps = _plain_steps if compiled is None else compiled.plain_steps
+        steps = _plain_steps if _compiled() is None else _compiled().plain_steps
         M, outputs = steps(np.ascontiguousarray(stack[:, 0]), gains, lower)
         return M[:, :r], M[:, r:], outputs
     none = np.zeros((r, r))
@@ -158,7 +154,7 @@ def hebbian_steps(
     gram = none if state.gram is None else np.ascontiguousarray(state.gram[:, :r])
     cross = np.ascontiguousarray(state.gram[:, r:]) if gain.adapts else none
     C, R = state.moments if every_step else (none, none)
-    steps = _adapting_steps if compiled is None else compiled.adapting_steps
+    steps = _adapting_steps if _compiled() is None else _compiled().adapting_steps
     M, N, outputs, state.rho, state.eigenvalues, gram, cross, C, R = steps(
         stack,
         block.gram.diagonal().copy(),
@@ -186,6 +182,19 @@ def hebbian_steps(
     if gain.adapts:
         M = np.concatenate([M, N])
     return M[:, :rows], M[:, rows:], outputs
+
+
+@cache
+def _compiled():
+    """Return the module of compiled steps, or None where numba is not installed.
+
+    At first use: numba takes longer to import than the rest of the package.
+    """
+    try:
+        from . import compiled
+    except ImportError:
+        return None
+    return compiled
 
 
 def _plain_steps(vectors, gains, lower):

@@ -154,14 +154,14 @@ or Kernel, default='rbf'
         A product of factors, such as ``Constant(5) * Annealing(passes=3)``, or a name, such as
         "KHA-SMD*". Parameters that are "auto", which is all in a name, are tuned: short trial
         runs from the same start, from large values to small, until the error of some samples
-        gets no smaller. 'auto' is KHA/et* with tau of half a pass to one pass.
+        gets no smaller. 'auto' is KHA/et* with tau of half a pass to two passes.
     n_passes : int, default=10
         Passes over the data, each in a new random order.
     eigenvalue_updates : {'pass', 'iteration'}, default='iteration'
         When a gain that uses eigenvalues estimates them anew: before every pass, as in most of the
         paper's experiments, or at every step, which is better in few passes and costs little more.
     block_size : int, default=None
-        Steps in a block. None is 64, or 128 for more than 32 components. It changes the speed, and
+        Steps in a block. None is 96, or 128 for more than 32 components. It changes the speed, and
         of the result only the rounding.
     budget : int, default=None
         Largest number of points that `partial_fit` keeps. None keeps all samples of the stream.
@@ -396,7 +396,7 @@ or Kernel, default='rbf'
         if isinstance(self.gain, str):
             if self.gain == AUTO:
                 # annealing that starts within the passes that there are
-                return make_gain("KHA/et*", tau=min(1.0, max(0.5, self.n_passes / 10)))
+                return make_gain("KHA/et*", tau=min(2.0, max(0.5, self.n_passes / 5)))
             return make_gain(self.gain)
         gain = Gain((self.gain,)) if isinstance(self.gain, Factor) else self.gain
         return gain.check()
@@ -407,7 +407,7 @@ or Kernel, default='rbf'
 
     @property
     def _block_size(self):
-        return self.block_size or (64 if self.n_components <= 32 else 128)
+        return self.block_size or (96 if self.n_components <= 32 else 128)
 
     @staticmethod
     def _growth(operator, A, order):

@@ -34,6 +34,19 @@ METHOD_STYLES: dict[str, dict] = {
     "MLP autoencoder": {"color": BLACK, "marker": "x"},
 }
 
+#: Line style of each gain of the kernel Hebbian algorithm, by ``gain.name``.
+GAIN_STYLES: dict[str, dict] = {
+    "KHA": {"color": BLACK, "linestyle": ":"},
+    "KHA/t": {"color": RED, "linestyle": "-"},
+    "KHA/et*": {"color": BLUE, "linestyle": "-"},
+    "KHA/et": {"color": GREEN, "linestyle": "-"},
+    "KHA-SMD*": {"color": SKY, "linestyle": "--"},
+    "KHA-SMD": {"color": ORANGE, "linestyle": "--"},
+    "KHA/s": {"color": BLACK, "linestyle": "--"},
+    "KHA/ts": {"color": PURPLE, "linestyle": "--"},
+    "KHA/es": {"color": "#8C5A00", "linestyle": "--"},
+}
+
 _STYLE = {
     "figure.dpi": 90,
     "figure.constrained_layout.use": True,
@@ -260,3 +273,23 @@ def plot_extremes(
     }
     titles = ["← low"] + [""] * (2 * n_images - 2) + ["high →"]
     return show_images(rows, image_shape, column_titles=titles)
+
+
+def plot_error_curves(runs: Mapping[str, np.ndarray], ax: Axes) -> None:
+    """Draw errors after every pass: medians as lines, bands from the best seed to the worst.
+
+    Parameters
+    ----------
+    runs : mapping of str to ndarray of shape (n_seeds, n_passes)
+        Name of a gain, a key of `GAIN_STYLES` -> errors. Infinite ones, of runs that diverged,
+        count in the median, but no band is drawn for them.
+    ax : Axes
+    """
+    for name, curves in runs.items():
+        passes, style = np.arange(1, curves.shape[1] + 1), GAIN_STYLES[name]
+        ax.loglog(passes, np.median(curves, axis=0), label=name, **style)
+        kept = curves[np.isfinite(curves).all(axis=1)]
+        if len(kept):
+            low, high = kept.min(axis=0), kept.max(axis=0)
+            ax.fill_between(passes, low, high, color=style["color"], alpha=0.12, linewidth=0)
+    ax.set(xlabel="passes", ylabel="excess relative error")

@@ -194,3 +194,150 @@ def kernel_reconstruction_error(A: np.ndarray, K: np.ndarray) -> float:
     """Return ||K' - (A K')^T A K'||_F: (38)."""
     AK = A @ K
     return float(np.linalg.norm(K - AK.T @ AK))
+
+
+# ------------------------------------------------------------- autoencoding kernel PCA, section 4
+
+
+def decode(M: np.ndarray, x: np.ndarray | None = None) -> np.ndarray:
+    """Return max(sqrt(lambda_1), 0) v_1, the decoder of (15).
+
+    The sign of v_1 is free: it makes the sum of the entries positive or, if x is given, the inner
+    product with x.
+    """
+    values, vectors = np.linalg.eigh(M)
+    v = vectors[:, -1]
+    towards = np.ones_like(v) if x is None else x
+    if v @ towards < 0:
+        v = -v
+    return np.sqrt(max(values[-1], 0)) * v
+
+
+def inequality_sides(M: np.ndarray, x: np.ndarray) -> tuple[float, float]:
+    """Return ||x-hat - x||^2, with the better sign, and ||M - x x^T||_2: the two sides of (16)."""
+    error = decode(M, x) - x
+    return float(error @ error), float(np.linalg.norm(M - np.outer(x, x), ord=2))
+
+
+def akpca_matrix(A: np.ndarray, B: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return sum_j (x^T A_j x) B_j, which should be near x x^T. A, B have shape (k, d, d)."""
+    M = np.zeros((len(x), len(x)))
+    for A_j, B_j in zip(A, B, strict=True):
+        M += (x @ A_j @ x) * B_j
+    return M
+
+
+def akpca_objective(A: np.ndarray, B: np.ndarray, X: np.ndarray) -> float:
+    """Return sum_i || sum_j (x_i^T A_j x_i) B_j - x_i x_i^T ||_2: (18)."""
+    return sum(np.linalg.norm(akpca_matrix(A, B, x) - np.outer(x, x), ord=2) for x in X)
+
+
+def akpca_subgradient(A: np.ndarray, B: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a subgradient of one term of (18) by A and by B: (19) and (20)."""
+    M = akpca_matrix(A, B, x) - np.outer(x, x)
+    U, _, Vt = np.linalg.svd(M)
+    u, v = U[:, 0], Vt[0]
+    dA, dB = np.zeros_like(A), np.zeros_like(B)
+    for j in range(len(A)):
+        dA[j] = (u @ B[j] @ v) * np.outer(x, x)  # (19)
+        dB[j] = (x @ A[j] @ x) * np.outer(u, v)  # (20)
+    return dA, dB
+
+
+def akpca_sgd(
+    X: np.ndarray, k: int, *, step: float, n_epochs: int = 1, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Minimise (18) by stochastic subgradient descent, a sample at a time, from random A and B.
+
+    The step falls as 1 / sqrt(epoch). The report set it by hand, and found the result to depend
+    on it strongly.
+    """
+    rng = np.random.default_rng(seed)
+    d = X.shape[1]
+    A, B = rng.standard_normal((2, k, d, d)) / d
+    for epoch in range(n_epochs):
+        for i in rng.permutation(len(X)):
+            dA, dB = akpca_subgradient(A, B, X[i])
+            A = A - step / np.sqrt(epoch + 1) * dA
+            B = B - step / np.sqrt(epoch + 1) * dB
+    return A, B
+
+
+def akpca_svrg(
+    X: np.ndarray, k: int, *, step: float, n_epochs: int = 1, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Minimise (18) by SVRG (Johnson and Zhang, 2013), a sample at a time, from random A and B."""
+    rng = np.random.default_rng(seed)
+    d = X.shape[1]
+    A, B = rng.standard_normal((2, k, d, d)) / d
+    for _ in range(n_epochs):
+        A0, B0 = A, B
+        every = [akpca_subgradient(A0, B0, x) for x in X]
+        mean_A, mean_B = (np.mean([g[m] for g in every], axis=0) for m in (0, 1))
+        for i in rng.permutation(len(X)):
+            dA, dB = akpca_subgradient(A, B, X[i])
+            dA0, dB0 = every[i]  # the subgradient of this sample at (A0, B0)
+            A = A - step * (dA - dA0 + mean_A)
+            B = B - step * (dB - dB0 + mean_B)
+    return A, B
+
+
+# ----------------------------------------------------------------- the data span, section 5
+
+
+def data_span_objective(H: np.ndarray, G: np.ndarray, X: np.ndarray, x: np.ndarray) -> float:
+    """Return || sum_i (G^T H k)_i x_i x_i^T - x x^T ||_2, k_i = (x.x_i)^2: (23).
+
+    H and G have shape (k, n), and X holds the n samples that span encoder and decoder.
+    """
+    z = G.T @ (H @ (X @ x) ** 2)
+    return abs(data_span_eigenpair(z, X, x)[0])
+
+
+def data_span_eigenpair(z: np.ndarray, X: np.ndarray, x: np.ndarray, *, steps: int | None = None):
+    """Return the eigenpair of largest size of sum_i z_i x_i x_i^T - x x^T, which is never formed.
+
+    Lanczos from a random vector, section 5.3: a step costs one product with the matrix, O(n d).
+
+    Returns
+    -------
+    value : float
+        Of either sign; its size is the spectral norm.
+    vector : ndarray of shape (d,)
+    """
+    d = X.shape[1]
+    steps = d if steps is None else min(steps, d)
+    q = np.random.default_rng(0).standard_normal(d)
+    basis, images = [q / np.linalg.norm(q)], []
+    for _ in range(steps):
+        w = basis[-1]
+        image = X.T @ (z * (X @ w)) - x * (x @ w)  # M w = sum_i z_i x_i x_i^T w - x x^T w
+        images.append(image)
+        rest = image
+        for _ in range(2):  # orthogonal to all earlier vectors, twice for rounding
+            for b in basis:
+                rest = rest - (b @ rest) * b
+        size = np.linalg.norm(rest)
+        if size <= 1e-12 * np.linalg.norm(image) or len(images) == steps:
+            break
+        basis.append(rest / size)
+    Q, MQ = np.array(basis[: len(images)]), np.array(images)
+    values, S = np.linalg.eigh((Q @ MQ.T + MQ @ Q.T) / 2)
+    top = np.argmax(np.abs(values))
+    return float(values[top]), S[:, top] @ Q
+
+
+def data_span_subgradient(
+    H: np.ndarray, G: np.ndarray, X: np.ndarray, x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return a subgradient of (23) by H and by G: (24), (25) and (26).
+
+    The report's (24) is right if the eigenvalue of largest size is positive; in general the
+    derivative of the spectral norm has its sign.
+    """
+    k = (X @ x) ** 2
+    value, v = data_span_eigenpair(G.T @ (H @ k), X, x)
+    dz = np.sign(value) * (X @ v) ** 2  # (24), with the sign
+    dG = np.outer(H @ k, dz)  # (25)
+    dH = np.outer(G @ dz, k)  # (26)
+    return dH, dG

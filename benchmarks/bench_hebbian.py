@@ -94,7 +94,7 @@ def in_memory() -> bool:
             ("KHA-SMD", lean_meta_descent, dict(eta0=0.05, mu=0.01)),
         ):
             gain, every_step = make_gain(name, **values), name == "KHA-SMD"
-            operator, block_size = MatrixOperator(K), 64 if r <= 32 else 128
+            operator, block_size = MatrixOperator(K), 96 if r <= 32 else 128
             options = dict(block_size=block_size, every_step=every_step)
             few = order[:512]
             blocks = last(

@@ -27,7 +27,7 @@ def conda_bounds():
 
 
 def test_same_bounds():
-    """Core, fast, notebooks, distributed and dev together are what the conda environment installs."""
+    """Core and all extras but book are what the conda environment installs."""
     extras = PROJECT["optional-dependencies"]
     chosen = [line for name in ("fast", "notebooks", "distributed", "dev") for line in extras[name]]
     expected = bounds([*PROJECT["dependencies"], *chosen])

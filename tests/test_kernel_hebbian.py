@@ -49,7 +49,7 @@ def K(digits):
 def steps(request, monkeypatch):
     """Both forms of the small steps."""
     if request.param == "array":
-        monkeypatch.setattr(hebbian, "compiled", None)
+        monkeypatch.setattr(hebbian, "_compiled", lambda: None)
     else:
         pytest.importorskip("numba")
 

@@ -91,3 +91,18 @@ def test_methods_can_be_told_apart():
     for name, style in plotting.METHOD_STYLES.items():
         (line,) = ax.plot([0, 1], label=name, **style)
         assert line.get_color() == style["color"]
+
+
+def test_error_curves_are_medians_over_the_seeds():
+    """A line for each gain; runs that diverged count in the median, but have no band."""
+    runs = {
+        "KHA/t": np.array([[1.0, 0.5], [2.0, 0.4], [3.0, np.inf]]),
+        "KHA-SMD": np.full((3, 2), np.inf),
+    }
+    ax = plt.subplots()[1]
+    plotting.plot_error_curves(runs, ax)
+    assert [line.get_label() for line in ax.lines] == list(runs)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), [2.0, 0.5])
+    assert len(ax.collections) == 1
+    assert ax.get_xlabel()
+    assert ax.get_ylabel()

@@ -17,6 +17,29 @@ CASES = [
     ("02_kernel_trick.ipynb", dict(dataset="mnist5k", n_samples=500, gamma=0.01)),
     ("03_centering.ipynb", dict(dataset="digits", seed=1)),
     ("04_nystrom.ipynb", dict(dataset="digits", step=1, seed=1)),
+    ("05_gha.ipynb", dict(dataset="digits", n_components=4, eta0=0.05, seed=1)),
+    (
+        "06_kha.ipynb",
+        dict(dataset="mnist5k", n_per_class=8, n_components=4, n_passes=12, n_seeds=2, n_starts=2),
+    ),
+    ("07_smd.ipynb", dict(dataset="mnist5k", n_per_class=25, n_components=5, n_passes=5, seed=1)),
+    (
+        "08_akpca.ipynb",
+        dict(
+            dataset="digits",
+            step=1,
+            n_train=40,
+            n_test=20,
+            n_components=4,
+            n_components_curve="2",
+            n_epochs=2,
+            seed=1,
+        ),
+    ),
+    (
+        "09_ds_akpca.ipynb",
+        dict(dataset="digits", step=1, n_train=20, n_test=10, n_landmarks=80, n_epochs=2, seed=1),
+    ),
 ]
 
 pytestmark = pytest.mark.notebook

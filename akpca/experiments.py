@@ -1,0 +1,131 @@
+"""What the chapters on the kernel Hebbian algorithm measure: the error after every pass.
+
+Notation and equation numbers: Günter, Schraudolph and Vishwanathan, "Fast iterative kernel
+principal component analysis", JMLR 8, 2007.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from tqdm import tqdm
+
+from .eigen import leading_eigenpairs
+from .gains import Gain
+from .hebbian import DivergenceError
+from .kernel_hebbian import HebbianPass, KernelHebbian, kernel_reconstruction_error
+from .operators import MatrixOperator
+
+
+def optimal_error(K: np.ndarray, n_components: int) -> float:
+    """Return E_min, the smallest ||K - (A K)^T A K||_F (38) that r components can have.
+
+    Parameters
+    ----------
+    K : ndarray of shape (l, l)
+        The centred kernel matrix.
+    n_components : int
+    """
+    values, vectors, _ = leading_eigenpairs(K, n_components, random_state=0)
+    # as explicit residual: a difference of squares would lose digits where the error is small
+    return float(np.linalg.norm(K - (vectors * np.maximum(values, 0)) @ vectors.T))
+
+
+def excess_error_curve(
+    K: np.ndarray,
+    gain: Gain | str,
+    n_components: int,
+    n_passes: int,
+    *,
+    eigenvalue_updates: str = "pass",
+    init: np.ndarray | None = None,
+    random_state=None,
+) -> np.ndarray:
+    """Return E(A) / E_min - 1 after every pass of a variant of the kernel Hebbian algorithm.
+
+    Parameters
+    ----------
+    K : ndarray of shape (l, l)
+        The centred kernel matrix.
+    gain : Gain or str
+        As in :class:`akpca.KernelHebbian`.
+    n_components : int
+    n_passes : int
+    eigenvalue_updates : {'pass', 'iteration'}, default='pass'
+        'pass', as in the experiments of the paper.
+    init : ndarray of shape (n_components, l), default=None
+        Coefficients to start from; None as in :class:`akpca.KernelHebbian`.
+    random_state : int, RandomState instance or None, default=None
+        Start and order of the samples.
+
+    Returns
+    -------
+    curve : ndarray of shape (n_passes,)
+        Never NaN. A run that diverges has its errors up to the last whole pass, and np.inf from
+        the pass on in which it diverged.
+    """
+    operator = MatrixOperator(K)
+    optimum = optimal_error(K, n_components)
+    curve = np.full(n_passes, np.inf)
+
+    def measure(state: HebbianPass) -> None:
+        error = kernel_reconstruction_error(operator, state.coefficients)
+        curve[state.n_passes - 1] = error / optimum - 1
+
+    model = KernelHebbian(
+        n_components,
+        kernel="precomputed",
+        gain=gain,
+        n_passes=n_passes,
+        eigenvalue_updates=eigenvalue_updates,
+        init=init,
+        callback=measure,
+        random_state=random_state,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the curve tells
+        try:
+            model.fit(operator)
+        except DivergenceError:
+            pass
+    return curve
+
+
+def excess_error_curves(
+    K: np.ndarray,
+    gains: Mapping[str, Gain | str],
+    n_components: int,
+    n_passes: int,
+    *,
+    seeds: Iterable[int],
+    progress: bool = False,
+    **options,
+) -> dict[str, np.ndarray]:
+    """Return the curves of several gains, each with several seeds.
+
+    Parameters
+    ----------
+    K, n_components, n_passes
+        As in :func:`excess_error_curve`.
+    gains : mapping of str to Gain
+    seeds : iterable of int
+    progress : bool, default=False
+        Show a progress bar.
+    **options
+        Passed on to :func:`excess_error_curve`.
+
+    Returns
+    -------
+    curves : dict of str to ndarray of shape (n_seeds, n_passes)
+    """
+    tasks = [(name, seed) for name in gains for seed in seeds]
+    curves: dict[str, list] = {name: [] for name in gains}
+    for name, seed in tqdm(tasks, disable=not progress):
+        curve = excess_error_curve(
+            K, gains[name], n_components, n_passes, random_state=seed, **options
+        )
+        curves[name].append(curve)
+    return {name: np.array(runs) for name, runs in curves.items()}

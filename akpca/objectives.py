@@ -1,0 +1,344 @@
+"""The two objectives of autoencoding kernel PCA, their gradients, and the decoder.
+
+A model maps each sample x_i to a symmetric d x d matrix M_i that should be near x_i x_i^T. The
+decoder takes the leading eigenpair of M_i, x-hat_i = sqrt(max(lambda, 0)) v. There are two losses:
+
+================= ============================================== ==============================
+name              loss of a sample                               its derivative by M
+================= ============================================== ==============================
+`spectral`        ||M - x x^T||_2 (18), an upper bound of a      sign(lambda) v v^T, where lambda
+                  third of the other by inequality (16)          is the eigenvalue of largest size
+`reconstruction`  ||x-hat - x||^2 (15), what one really wants    (r.v / sqrt(lambda)) v v^T
+                                                                 + 2 sqrt(lambda) sym(q v^T), where
+                                                                 r = x-hat - x and
+                                                                 q = (lambda I - M)^+ r
+================= ============================================== ==============================
+
+The contract, stated once: matrices are given only by their products. ``product(W)`` takes an array
+of shape (b, d) and returns one of the same shape, whose row i is M_i w_i; so all work is on whole
+batches, in the precision of the samples, and no M is ever formed here. (A model that holds its
+M_i, shape (b, d, d), passes ``stacked_product(M)``.) Both losses return ``(losses, P, V)`` with
+shapes (b,), (b, d), (b, d) and derivatives ``dF_i / dM_i = sym(p_i v_i^T)``, where v_i are unit
+vectors (or zero where M_i has nothing to say). A model turns P and V into derivatives by its own
+parameters with two or three matrix products.
+
+Eigenvectors come from a few Lanczos steps (in training) or from as many as it takes (for scores and
+for decoding: ``steps=None``). The iteration starts at `start`, which must not know x: a start at x
+leaks the answer, and training then finds matrices whose leading eigenvector is far from x, with a
+small loss and a large error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+Product = Callable[[np.ndarray], np.ndarray]
+
+# Lanczos steps, and steps of the conjugate gradients, that are enough in training.
+SPECTRAL_STEPS = 4
+RECONSTRUCTION_STEPS = 6
+CG_STEPS = 4
+# Up to this size M is formed by d products and decomposed by LAPACK where accuracy is asked for.
+DENSE_SIZE = 48
+# Columns of a Lanczos basis before it restarts, and of those that stay.
+CYCLE, KEPT = 14, 4
+# A leading eigenvalue below this part of ||x||^2 is taken for that in the derivative, which else
+# grows without bound.
+SMALL = 1e-4
+
+
+def stacked_product(M: np.ndarray) -> Product:
+    """Return the product with matrices that are at hand, shape (b, d, d)."""
+    return lambda W: np.matmul(M, W[:, :, None])[:, :, 0]
+
+
+def mixed_start(
+    direction: np.ndarray, shape: tuple[int, int], *, weight: float = 0.3, seed: int = 0
+) -> np.ndarray:
+    """Return starting vectors for the eigenvector iteration: a direction and some noise.
+
+    Parameters
+    ----------
+    direction : ndarray of shape (d,) or (b, d)
+        Such as the mean of the samples, or earlier eigenvectors; rows may be zero. It must not be
+        the samples themselves.
+    shape : (b, d)
+    weight : float, default=0.3
+        Length of the noise, relative to the direction's, so that no eigenvector is orthogonal to
+        the start.
+    seed : int, default=0
+
+    Returns
+    -------
+    start : ndarray of shape (b, d)
+    """
+    noise = np.random.default_rng(seed).standard_normal(shape[1]).astype(direction.dtype)
+    noise *= weight / np.linalg.norm(noise)
+    return np.broadcast_to(_unit(direction) + noise, shape)
+
+
+def spectral(
+    product: Product,
+    X: np.ndarray,
+    start: np.ndarray,
+    *,
+    steps: int | None = SPECTRAL_STEPS,
+    tol: float | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return ||M_i - x_i x_i^T||_2 and its subgradient: objective (18) of the report.
+
+    Parameters
+    ----------
+    product : callable
+        Products with the M_i, from which this function subtracts x_i x_i^T.
+    X : ndarray of shape (b, d)
+    start : ndarray of shape (d,) or (b, d)
+        Where the eigenvector iteration starts.
+    steps : int or None, default=4
+        Lanczos steps; None iterates until the eigenvectors have converged.
+    tol : float, default=None
+        Residual relative to the eigenvalue that counts as converged. None is the root of the
+        precision of X, so that errors of the eigenvalue are of the order of that precision.
+
+    Returns
+    -------
+    losses : ndarray of shape (b,)
+        With few steps, lower bounds.
+    P, V : ndarray of shape (b, d)
+        dF/dM = sym(p v^T), with p = sign(lambda) v.
+    """
+
+    def residual(W):
+        return product(W) - np.sum(X * W, axis=1, keepdims=True) * X
+
+    values, vectors, _ = _eigenpairs(residual, start, X, steps, tol, both_ends=True)
+    return np.abs(values), np.sign(values)[:, None] * vectors, vectors
+
+
+def reconstruction(
+    product: Product,
+    X: np.ndarray,
+    start: np.ndarray,
+    *,
+    steps: int | None = RECONSTRUCTION_STEPS,
+    cg_steps: int = CG_STEPS,
+    towards: np.ndarray | None = None,
+    weights: np.ndarray | None = None,
+    tol: float | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return ||x-hat_i - x_i||^2 and its gradient: objective (15) of the report.
+
+    Where lambda <= 0 the decoder answers 0, the loss is ||x||^2 and the gradient is 0.
+
+    Parameters
+    ----------
+    product : callable
+        Products with the M_i.
+    X : ndarray of shape (b, d)
+    start : ndarray of shape (d,) or (b, d)
+        Where the eigenvector iteration starts: never X.
+    steps : int or None, default=6
+        Lanczos steps; None iterates until eigenvectors and linear systems have converged.
+    cg_steps : int, default=4
+        Steps of conjugate gradients for q, unless ``steps=None``.
+    towards : ndarray of shape (d,) or (b, d), default=None
+        The sign of v is that which makes v . towards positive. None is X: the better of the two.
+    weights : ndarray of shape (d,), default=None
+        The loss is sum_r weights_r (x-hat_r - x_r)^2. None is all ones.
+    tol : float, default=None
+        As in `spectral`.
+
+    Returns
+    -------
+    losses : ndarray of shape (b,)
+    P, V : ndarray of shape (b, d)
+        dF/dM = sym(p v^T), with p = (r.v / sqrt(lambda)) v + 2 sqrt(lambda) q. Without weights
+        that is (1 - v.x / sqrt(lambda)) v - 2 sqrt(lambda) (lambda I - M)^+ x.
+    """
+    values, V, _ = _eigenpairs(product, start, X, steps, tol)
+    V = _oriented(V, X if towards is None else towards)
+    roots = np.sqrt(np.maximum(values, 0))[:, None]
+    R = roots * V - X
+    if weights is None:
+        losses, pull = np.sum(R * R, axis=1), -X
+    else:
+        losses, pull = np.sum(weights * R * R, axis=1), weights * R
+    # (lambda I - M)^+ takes out what is along v, so that without weights x-hat need not go in
+    pull = pull - np.sum(pull * V, axis=1, keepdims=True) * V
+    if steps is None and X.shape[1] <= DENSE_SIZE:
+        Q = _dense_solve(product, values, V, pull)
+    else:
+        limit = cg_steps if steps is not None else 500
+        Q = _conjugate_gradients(product, values, V, pull, limit, _precision(X.dtype, tol))
+    along = np.sum(R * V * (1 if weights is None else weights), axis=1, keepdims=True)
+    floor = np.sqrt(SMALL * np.sum(X * X, axis=1, keepdims=True))
+    safe = np.maximum(roots, np.maximum(floor, np.finfo(X.dtype).tiny))
+    P = np.where(roots > 0, along / safe * V + 2 * roots * Q, 0)
+    return losses, P, V
+
+
+def decode(
+    product: Product,
+    start: np.ndarray,
+    *,
+    shape: tuple[int, int] | None = None,
+    towards: np.ndarray | float = 1.0,
+    steps: int | None = None,
+    tol: float | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return x-hat = sqrt(max(lambda, 0)) v for a batch, and how clear the answers are.
+
+    Parameters
+    ----------
+    product : callable
+        Products with the M_i.
+    start : ndarray of shape (d,) or (b, d)
+    shape : (b, d), default=None
+        None is the shape of `start`.
+    towards : ndarray of shape (d,) or (b, d), default=1.0
+        The sign that x-hat . towards >= 0; by default the sum of its entries.
+    steps : int, default=None
+        None iterates until the eigenvectors have converged.
+    tol : float, default=None
+        As in `spectral`.
+
+    Returns
+    -------
+    X_hat : ndarray of shape (b, d)
+    ratios : ndarray of shape (b,)
+        lambda_2 / lambda_1, both cut off at 0: near 1 the answer is hardly defined.
+    """
+    like = np.broadcast_to(start, start.shape if shape is None else shape)
+    values, V, second = _eigenpairs(product, start, like, steps, tol)
+    values, second = np.maximum(values, 0), np.maximum(second, 0)
+    ratios = np.divide(second, values, out=np.zeros_like(values), where=values > 0)
+    return np.sqrt(values)[:, None] * _oriented(V, towards), ratios
+
+
+def _eigenpairs(product, start, like, steps, tol, both_ends=False):
+    """Return leading eigenvalues (b,), their unit vectors (b, d) and the next eigenvalues (b,).
+
+    Leading is the algebraically largest or, with `both_ends`, that of largest size.
+    """
+    b, d = like.shape
+    if steps is None and d <= DENSE_SIZE:
+        values, vectors = np.linalg.eigh(_dense(product, b, d, like.dtype))
+        order = _order(values, both_ends)
+        values = np.take_along_axis(values, order, axis=1)
+        leading = np.take_along_axis(vectors, order[:, None, :1], axis=2)[:, :, 0]
+        return values[:, 0], leading, values[:, min(1, d - 1)] if d > 1 else np.zeros(b)
+    return _lanczos(product, np.broadcast_to(start, (b, d)), like.dtype, steps, tol, both_ends)
+
+
+def _lanczos(product, start, dtype, steps, tol, both_ends):
+    """Lanczos for a batch, with full orthogonalisation; restarted, unless `steps` says how many.
+
+    A restart keeps some Ritz vectors and the direction that comes next, and the images of the
+    basis are kept with it, so that it costs no product.
+    """
+    b, d = start.shape
+    cycle = min(d, CYCLE if steps is None else steps)
+    limit = cycle if steps is not None else max(20 * CYCLE, d)
+    tol = 0 if steps is not None else _precision(dtype, tol)
+    basis, images = np.zeros((2, b, cycle, d), dtype)
+    q, size, check = _unit(start.astype(dtype)), 0, 6
+    for step in range(1, limit + 1):
+        basis[:, size] = q
+        images[:, size] = w = product(q)
+        size += 1
+        Q = basis[:, :size]
+        for _ in range(2 if steps is None else 1):
+            w = w - _combine(np.matmul(Q, w[:, :, None])[:, :, 0], Q)
+        norms = np.linalg.norm(w, axis=1, keepdims=True)
+        # where the Krylov space ends, the rest of the basis is zero
+        scale = np.linalg.norm(images[:, :size], axis=2).max(axis=1)[:, None]
+        floor = 4 * np.finfo(dtype).eps * scale
+        q = np.divide(w, norms, out=np.zeros_like(w), where=norms > floor)
+        full = size == cycle
+        if full or step == limit or (steps is None and size == check):
+            projected = np.matmul(Q, np.swapaxes(images[:, :size], 1, 2))
+            values, S = np.linalg.eigh((projected + np.swapaxes(projected, 1, 2)) / 2)
+            order = _order(values, both_ends)
+            values = np.take_along_axis(values, order, axis=1)
+            S = np.take_along_axis(S, order[:, None, :], axis=2)
+            S = np.swapaxes(S, 1, 2)
+            vectors = _combine(S[:, 0], Q)
+            # every residual is along q
+            residuals = np.abs(S[:, 0, -1]) * np.where(norms > floor, norms, 0)[:, 0]
+            if step == limit or cycle == d or (residuals <= tol * np.abs(values[:, 0])).all():
+                break
+        if full:
+            kept = S[:, : min(KEPT, cycle - 1)]
+            size = kept.shape[1]
+            basis[:, :size], images[:, :size] = np.matmul(kept, Q), np.matmul(kept, images)
+            check = 0
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0.5)
+    second = values[:, 1] if values.shape[1] > 1 else np.zeros_like(values[:, 0])
+    return values[:, 0], vectors, second
+
+
+def _conjugate_gradients(product, values, V, B, steps, tol):
+    """Solve (lambda I - M) q = b for q orthogonal to v, where the matrix is positive."""
+    Q, R = np.zeros_like(B), B
+    D, squares = B, np.sum(B * B, axis=1, keepdims=True)
+    goal = tol**2 * squares
+    for _ in range(steps):
+        AD = values[:, None] * D - product(D)
+        AD -= np.sum(AD * V, axis=1, keepdims=True) * V
+        curvature = np.sum(D * AD, axis=1, keepdims=True)
+        # a direction without curvature comes of an eigenvector that has not converged: stop there
+        length = np.sum(D * D, axis=1, keepdims=True)
+        good = curvature > np.finfo(B.dtype).eps * np.abs(values)[:, None] * length
+        a = np.divide(squares, curvature, out=np.zeros_like(squares), where=good)
+        Q, R = Q + a * D, R - a * AD
+        before, squares = squares, np.where(good, np.sum(R * R, axis=1, keepdims=True), 0)
+        if (squares <= goal).all():
+            break
+        D = R + np.divide(squares, before, out=np.zeros_like(before), where=before > 0) * D
+    return Q
+
+
+def _dense_solve(product, values, V, B):
+    """Return (lambda I - M)^+ b by all eigenvectors of M."""
+    others, U = np.linalg.eigh(_dense(product, *B.shape, B.dtype))
+    gaps = values[:, None] - others
+    gaps[:, -1] = 0  # v itself
+    inverse = np.divide(1, gaps, out=np.zeros_like(gaps), where=gaps > 0)
+    along = np.matmul(B[:, None, :], U)[:, 0] * inverse
+    return np.matmul(U, along[:, :, None])[:, :, 0]
+
+
+def _dense(product, b, d, dtype):
+    """Return the M_i, shape (b, d, d), a column at a time."""
+    M = np.empty((b, d, d), dtype)
+    for j, axis in enumerate(np.eye(d, dtype=dtype)):
+        M[:, :, j] = product(np.broadcast_to(axis, (b, d)))
+    return (M + np.swapaxes(M, 1, 2)) / 2
+
+
+def _order(values, both_ends):
+    """Return the order of eigenvalues from the leading one on, shape (b, s)."""
+    return np.argsort(-(np.abs(values) if both_ends else values), axis=1, kind="stable")
+
+
+def _combine(coefficients, vectors):
+    """Return sum_s coefficients[i, s] vectors[i, s] for each i."""
+    return np.matmul(coefficients[:, None, :], vectors)[:, 0]
+
+
+def _unit(W):
+    lengths = np.linalg.norm(W, axis=-1, keepdims=True)
+    return np.divide(W, lengths, out=np.zeros_like(W), where=lengths > 0)
+
+
+def _oriented(V, towards):
+    """Return V with the signs that make its rows' products with `towards` positive."""
+    return np.where(np.sum(V * towards, axis=1, keepdims=True) < 0, -V, V)
+
+
+def _precision(dtype, tol):
+    """Return the relative residual that counts as converged."""
+    return float(np.sqrt(np.finfo(dtype).eps)) if tol is None else tol

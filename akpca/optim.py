@@ -1,0 +1,158 @@
+"""Stochastic optimisers behind one small interface: SGD, SVRG and Adam.
+
+Parameters are a list of contiguous arrays, changed in place; a gradient is a function of such a
+list that returns a list of arrays of the same shapes::
+
+    optimizer = make_optimizer("adam")
+    for epoch in range(n_epochs):
+        optimizer.start_epoch(params, full_gradient)        # only SVRG calls it
+        for batch in batches:
+            optimizer.step(params, gradient_of(batch), rate)  # moves by about `rate`
+
+That the gradient is a function, not an array, is for SVRG, which needs it at two points. The
+arrays it returns are the optimiser's to overwrite. Adam moves each entry by up to `rate`, whatever
+the size of the gradient; SGD and SVRG move by `rate` times the gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import cos, pi, sqrt
+
+import numpy as np
+
+Arrays = list[np.ndarray]
+Gradient = Callable[[Arrays], Arrays]
+
+# Numbers that are updated at a time, so that they stay in the processor's cache.
+CHUNK = 2**14
+
+
+def cosine(t: int, total: int) -> float:
+    """Return the part of the initial step that is left at step t of `total`: from 1 to 0."""
+    return 0.5 * (1 + cos(pi * t / total)) if t < total else 0.0
+
+
+class SGD:
+    """Stochastic gradient descent with momentum: u <- momentum u + g, p <- p - rate u.
+
+    Parameters
+    ----------
+    momentum : float, default=0.0
+        In [0, 1); 0 is the plain method of the report.
+    """
+
+    def __init__(self, momentum: float = 0.0):
+        if not 0 <= momentum < 1:
+            raise ValueError(f"momentum must be in [0, 1), got {momentum}")
+        self.momentum = momentum
+        self._velocity: Arrays | None = None
+
+    def start_epoch(self, params: Arrays, full_gradient: Gradient) -> None:
+        """Do what is to be done once per pass over the data: nothing."""
+
+    def step(self, params: Arrays, gradient: Gradient, rate: float) -> None:
+        """Move the parameters, in place.
+
+        Parameters
+        ----------
+        params : list of ndarray
+        gradient : callable
+            Of a minibatch.
+        rate : float
+        """
+        self._descend(params, gradient(params), rate)
+
+    def _descend(self, params, gradients, rate):
+        if self.momentum:
+            if self._velocity is None:
+                self._velocity = [np.zeros_like(p) for p in params]
+            for u, g in zip(self._velocity, gradients, strict=True):
+                u *= self.momentum
+                u += g
+                np.copyto(g, u)
+        for p, g in zip(params, gradients, strict=True):
+            g *= rate
+            p -= g
+
+
+class SVRG(SGD):
+    """Variance-reduced descent (Johnson and Zhang, 2013): g(p) - g(p0) + G(p0) in place of g(p).
+
+    p0 is where the epoch began and G the gradient over all data. A step costs two gradients, and
+    an epoch begins with one more pass.
+    """
+
+    def start_epoch(self, params, full_gradient):  # noqa: D102
+        self._snapshot = [p.copy() for p in params]
+        self._mean = full_gradient(self._snapshot)
+
+    def step(self, params, gradient, rate):  # noqa: D102
+        gradients = gradient(params)
+        for g, before, mean in zip(gradients, gradient(self._snapshot), self._mean, strict=True):
+            g -= before
+            g += mean
+        self._descend(params, gradients, rate)
+
+
+class Adam:
+    """Adam (Kingma and Ba, 2015): p <- p - rate m-hat / (sqrt(v-hat) + eps).
+
+    m and v are running means of the gradient and its square, corrected for their start at 0.
+
+    Parameters
+    ----------
+    beta1, beta2 : float
+        How slowly the two means forget, in [0, 1).
+    eps : float, default=1e-8
+        Entries whose gradients are smaller than this hardly move.
+    """
+
+    def __init__(self, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8):
+        if not (0 <= beta1 < 1 and 0 <= beta2 < 1):
+            raise ValueError(f"beta1 and beta2 must be in [0, 1), got {beta1} and {beta2}")
+        self.beta1, self.beta2, self.eps = beta1, beta2, eps
+        self._moments: list[tuple[np.ndarray, np.ndarray]] | None = None
+        self._t = 0
+
+    def start_epoch(self, params: Arrays, full_gradient: Gradient) -> None:
+        """Do what is to be done once per pass over the data: nothing."""
+
+    def step(self, params: Arrays, gradient: Gradient, rate: float) -> None:
+        """Move the parameters, in place; see `SGD.step`."""
+        gradients = gradient(params)
+        if self._moments is None:
+            self._moments = [(np.zeros(p.size, p.dtype), np.zeros(p.size, p.dtype)) for p in params]
+        self._t += 1
+        first, second = 1 - self.beta1**self._t, 1 - self.beta2**self._t
+        # m-hat / (sqrt(v-hat) + eps) = (sqrt(second) / first) m / (sqrt(v) + sqrt(second) eps)
+        rate, eps = rate * sqrt(second) / first, sqrt(second) * self.eps
+        for p, g, (m, v) in zip(params, gradients, self._moments, strict=True):
+            p = p.reshape(-1, copy=False)
+            g = np.ascontiguousarray(g).reshape(-1)
+            for start in range(0, p.size, CHUNK):
+                part = slice(start, start + CHUNK)
+                self._move(p[part], g[part], m[part], v[part], rate, eps)
+
+    def _move(self, p, g, m, v, rate, eps):
+        m *= self.beta1
+        m += (1 - self.beta1) * g
+        g *= g
+        g *= 1 - self.beta2
+        v *= self.beta2
+        v += g
+        np.sqrt(v, out=g)
+        g += eps
+        np.divide(m, g, out=g)
+        g *= rate
+        p -= g
+
+
+OPTIMIZERS = {"adam": Adam, "sgd": SGD, "svrg": SVRG}
+
+
+def make_optimizer(name: str, **options: float) -> SGD | SVRG | Adam:
+    """Return an optimiser by its name: 'adam', 'sgd' or 'svrg'."""
+    if name not in OPTIMIZERS:
+        raise ValueError(f"the optimiser must be one of {sorted(OPTIMIZERS)}, got {name!r}")
+    return OPTIMIZERS[name](**options)

@@ -1,0 +1,684 @@
+"""AKPCA: gradients by finite differences, equal to the literal report, and what users expect."""
+
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import decomposition
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import (
+    check_estimator,
+    estimator_checks_generator,
+    parametrize_with_checks,
+)
+
+from akpca import KernelPCA, objectives, pca, reference, relative_error
+from akpca.autoencoding import (
+    AKPCA,
+    encode,
+    gradients,
+    kpca_start,
+    matrix_product,
+    pca_start,
+)
+from akpca.optim import SGD
+
+QUICK = {"n_epochs": 4, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X = load_digits().data / 16
+    return X[:600], X[600:1000]
+
+
+def error(model, X):
+    return relative_error(X, model.inverse_transform(model.transform(X)))
+
+
+def random_problem(b=6, d=9, k=3, seed=0):
+    """Return (k, d, d) symmetric A, B near a sensible solution, and positive samples."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 1, (b, d))
+    A, B = rng.standard_normal((2, k, d, d)) * 0.3
+    A, B = A + A.swapaxes(1, 2), B + B.swapaxes(1, 2)
+    A[0] = B[0] = np.eye(d) / np.sqrt(d)
+    return A, B, X
+
+
+def inside(A):
+    """Return (k, d, d) matrices in the layout (d, k, d)."""
+    return np.ascontiguousarray(A.transpose(1, 0, 2))
+
+
+# ------------------------------------------------------------------ scikit-learn's own checks
+
+CHECKED = [AKPCA(), AKPCA(objective="spectral", offset=False, n_epochs=3)]
+
+
+@parametrize_with_checks(CHECKED)
+def test_scikit_learn_check(estimator, check):
+    """scikit-learn's contract for estimators, a check a test."""
+    check(estimator)
+
+
+def test_no_check_is_missing():
+    """As many checks as for scikit-learn's incremental PCA, none expected to fail."""
+    ours = {c.func.__name__ for _, c in estimator_checks_generator(AKPCA())}
+    peer = decomposition.IncrementalPCA()
+    theirs = {c.func.__name__ for _, c in estimator_checks_generator(peer)}
+    assert ours >= theirs
+
+
+ARRAY_API_CHECK = """
+from sklearn.utils.estimator_checks import estimator_checks_generator
+from akpca.autoencoding import AKPCA
+for estimator, check in estimator_checks_generator(AKPCA(n_epochs=2)):
+    if check.func.__name__ == "check_array_api_input":
+        check(estimator)
+        print("passed")
+"""
+
+
+def test_the_only_check_that_skips_passes_too():
+    """A skipped check looks green: it passes in a process with SciPy's array API support on."""
+    results = check_estimator(AKPCA(n_epochs=2), on_skip=None)
+    skipped = {r["check_name"] for r in results if r["status"] != "passed"}
+    assert skipped <= {"check_array_api_input"}
+    run = subprocess.run(
+        [sys.executable, "-c", ARRAY_API_CHECK],
+        env={**os.environ, "SCIPY_ARRAY_API": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert run.stdout == "passed\n" * len(skipped), run.stderr
+
+
+# ------------------------------------------------------------------ eigenvectors of a batch
+
+
+@pytest.mark.parametrize("d", [1, 2, 20, 60, 130])
+def test_decoder_equals_lapack(d):
+    """sqrt(lambda_1) v_1 with positive sum, as LAPACK finds it; both sides of the dense limit."""
+    rng = np.random.default_rng(d)
+    M = rng.standard_normal((8, d, d))
+    M = M + M.swapaxes(1, 2)
+    start = objectives.mixed_start(np.ones(d), (8, d))
+    X_hat, ratios = objectives.decode(objectives.stacked_product(M), start)
+    expected = [reference.decode(m) for m in M]
+    np.testing.assert_allclose(X_hat, expected, atol=1e-6)
+    values = np.maximum(np.linalg.eigvalsh(M), 0)
+    if d > 1:
+        top = np.where(values[:, -1] > 0, values[:, -1], 1)
+        np.testing.assert_allclose(ratios, values[:, -2] / top, atol=0.05)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_hard_matrices_are_decoded(dtype):
+    """Zero, negative, rank one, equal eigenvalues: finite, and as good as can be."""
+    d = 70
+    axis = np.zeros(d)
+    axis[3] = 2
+    M = np.array(
+        [np.zeros((d, d)), -np.eye(d), np.outer(axis, axis), np.eye(d), np.diag(np.arange(d)) * 1.0]
+    ).astype(dtype)
+    start = objectives.mixed_start(np.ones(d, dtype), (5, d))
+    X_hat, _ = objectives.decode(objectives.stacked_product(M), start)
+    assert X_hat.dtype == dtype
+    np.testing.assert_allclose(X_hat[:2], 0, atol=1e-6)
+    np.testing.assert_allclose(X_hat[2], axis, atol=1e-3)
+    np.testing.assert_allclose(np.linalg.norm(X_hat[3:], axis=1), [1, np.sqrt(d - 1)], rtol=1e-4)
+
+
+def test_spectral_norm_sees_both_ends():
+    """The eigenvalue of largest size is found on either side, with few steps from any start."""
+    d, size = 60, np.array([[3.0], [-3.0]])
+    values = np.linspace(-1, 1, d) * np.ones((2, 1))
+    values[:, 7] = size[:, 0]
+    product = objectives.stacked_product(np.array([np.diag(v) for v in values]))
+    X = np.zeros((2, d))
+    losses, P, V = objectives.spectral(product, X, np.ones(d), steps=8)
+    np.testing.assert_allclose(losses, 3, rtol=1e-3)
+    np.testing.assert_allclose(P, np.sign(size) * V)
+
+
+# ------------------------------------------------------------------ gradients
+
+
+@pytest.mark.parametrize("name", ["spectral", "reconstruction", "weighted"])
+@pytest.mark.parametrize("d", [9, 60])
+@pytest.mark.parametrize("constant", [False, True])
+def test_gradients_by_finite_differences(name, d, constant):
+    """Gradients of (18) and (15) by encoder, decoder and constant term: relative error <= 1e-5."""
+    rng = np.random.default_rng(1)
+    A, B, X = random_problem(d=d)
+    A, B = inside(A / d), inside(B / d)
+    if constant:
+        B = np.concatenate([B, inside(np.eye(d)[None] * 0.1)], axis=1)
+    start = objectives.mixed_start(np.ones(d), X.shape)
+    weights = rng.uniform(0, 1, d)
+
+    def loss(product):
+        if name == "spectral":
+            return objectives.spectral(product, X, start, steps=None)
+        w = weights if name == "weighted" else None
+        return objectives.reconstruction(product, X, start, steps=None, weights=w)
+
+    _, dA, dB, _ = gradients(A, B, X, loss)
+    for p, g in ((A, dA), (B, dB)):
+        direction = rng.standard_normal(p.shape)
+        direction += direction.transpose(2, 1, 0)
+        h, values, kept = 1e-5 / np.linalg.norm(direction), [], p.copy()
+        for sign in (1, -1):
+            p[...] = kept + sign * h * direction
+            values.append(gradients(A, B, X, loss)[0].mean())
+        p[...] = kept
+        slope = (values[0] - values[1]) / (2 * h)
+        assert np.sum(g * direction) == pytest.approx(slope, rel=1e-5)
+
+
+def test_reconstruction_gradient_is_zero_where_the_decoder_answers_zero():
+    """No positive eigenvalue: the loss is ||x||^2, flat, and no NaN; also for samples of zero."""
+    X = np.array([[1.0, 2.0], [0.0, 0.0]])
+    product = objectives.stacked_product(np.array([-np.eye(2), np.zeros((2, 2))]))
+    losses, P, _ = objectives.reconstruction(product, X, np.ones(2))
+    np.testing.assert_allclose(losses, [5, 0])
+    np.testing.assert_array_equal(P, 0)
+
+
+@pytest.mark.parametrize("form", [False, True])
+def test_losses_and_codes_equal_the_literal_ones(form):
+    """f(x)_j = x^T A_j x and the sum of losses is (18), line by line."""
+    A, B, X = random_problem()
+    Y = encode(inside(A), X)
+    np.testing.assert_allclose(Y, [[x @ A_j @ x for A_j in A] for x in X])
+    product = matrix_product(inside(B), Y, form=form)
+    losses, _, _ = objectives.spectral(product, X, np.ones(9), steps=None)
+    assert losses.sum() == pytest.approx(reference.akpca_objective(A, B, X), rel=1e-12)
+
+
+@pytest.mark.parametrize("d", [9, 60])
+def test_fast_step_equals_the_literal_minibatch_step(d):
+    """One SGD step on (18) equals the mean of the report's subgradients (19), (20) to 1e-8.
+
+    The literal subgradient by B_j is u v^T, symmetric since u = +-v.
+    """
+    A, B, X = random_problem(d=d)
+    params = [inside(A), inside(B)]
+    start = objectives.mixed_start(np.ones(d), X.shape)
+
+    def gradient(params):
+        def loss(product):
+            return objectives.spectral(product, X, start, steps=None, tol=1e-12)
+
+        return list(gradients(*params, X, loss)[1:3])
+
+    SGD().step(params, gradient, 0.01)
+    literal = [reference.akpca_subgradient(A, B, x) for x in X]
+    for m, p in enumerate((A, B)):
+        expected = p - 0.01 * np.mean([g[m] for g in literal], axis=0)
+        np.testing.assert_allclose(params[m].transpose(1, 0, 2), expected, atol=1e-8)
+
+
+def test_data_span_reference_by_finite_differences_and_by_the_full_matrices():
+    """(23)-(26): the same loss as (18) with A = H Phi, B = G Phi, and right derivatives, whether
+    the eigenvalue of largest size is positive or negative."""
+    rng = np.random.default_rng(0)
+    signs = set()
+    for trial in range(6):
+        X, x = rng.uniform(0, 1, (7, 5)), rng.uniform(0, 1, 5)
+        H, G = rng.standard_normal((2, 3, 7)) * (0.05 if trial % 2 else 0.6)
+        full_A = np.array([(X.T * h) @ X for h in H])
+        full_B = np.array([(X.T * g) @ X for g in G])
+        value = reference.data_span_objective(H, G, X, x)
+        assert value == pytest.approx(reference.akpca_objective(full_A, full_B, x[None]), rel=1e-9)
+        z = G.T @ (H @ (X @ x) ** 2)
+        signs.add(np.sign(reference.data_span_eigenpair(z, X, x)[0]))
+        dH, dG = reference.data_span_subgradient(H, G, X, x)
+        for p, g in ((H, dH), (G, dG)):
+            direction, kept, values = rng.standard_normal(p.shape), p.copy(), []
+            for sign in (1, -1):
+                p[...] = kept + sign * 1e-6 * direction
+                values.append(reference.data_span_objective(H, G, X, x))
+            p[...] = kept
+            slope = (values[0] - values[1]) / 2e-6
+            assert np.sum(g * direction) == pytest.approx(slope, rel=1e-5, abs=1e-8)
+    assert signs == {1.0, -1.0}
+
+
+def test_literal_descent_lowers_the_objective():
+    """The report's SGD and SVRG, from random matrices, on a few small samples."""
+    X = np.random.default_rng(0).uniform(0, 0.5, (30, 4))
+    start = reference.akpca_sgd(X, 2, step=0, n_epochs=1)
+    for method in (reference.akpca_sgd, reference.akpca_svrg):
+        A, B = method(X, 2, step=0.1, n_epochs=8)
+        before = reference.akpca_objective(*start, X)
+        assert reference.akpca_objective(A, B, X) < 0.7 * before
+
+
+# ------------------------------------------------------------------ inequality (16)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    d=st.integers(1, 8),
+    seed=st.integers(0, 2**32 - 1),
+    size=st.floats(-3, 3),
+    rank=st.integers(1, 8),
+)
+def test_inequality_16_holds_with_constant_3(d, seed, size, rank):
+    """||x-hat - x||^2 <= 3 ||M - x x^T||_2 for random symmetric errors of any size and rank."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(d)
+    U = rng.standard_normal((d, rank))
+    E = (U * rng.choice([-1, 1], rank)) @ U.T
+    left, right = reference.inequality_sides(np.outer(x, x) + 10**size * E, x)
+    assert left <= 3 * right * (1 + 1e-9) + 1e-12
+
+
+def test_inequality_16_holds_for_the_worst_errors_that_a_search_finds():
+    """Climbing the ratio of the two sides by random steps stays below 3, and gets above 2.5."""
+    rng = np.random.default_rng(0)
+    best = 0.0
+    for _ in range(5):
+        x, M = rng.standard_normal(3), rng.standard_normal((3, 3))
+        ratio = 0.0
+        for t in range(800):
+            step = rng.standard_normal((3, 3)) * rng.choice([1, 0.1, 0.01])
+            trial = M + step + step.T if t else M + M.T
+            left, right = reference.inequality_sides(trial, x)
+            if left / right > ratio:
+                M, ratio = trial, left / right
+        assert ratio <= 3 + 1e-9
+        best = max(best, ratio)
+    assert best > 2.5
+
+
+def test_constant_3_is_tight():
+    """x = (sqrt(s), 0), E = diag(-eps, eps), s just below 2 eps: the ratio tends to 3."""
+    eps = 1.0
+    for gap in (1e-1, 1e-3, 1e-6):
+        s = 2 * eps - gap
+        x = np.array([np.sqrt(s), 0])
+        left, right = reference.inequality_sides(np.outer(x, x) + np.diag([-eps, eps]), x)
+        assert left / right == pytest.approx(3, abs=2 * gap)
+        assert left / right < 3
+
+
+# ------------------------------------------------------------------ the starts
+
+
+def test_kpca_start_is_kernel_pca():
+    """Codes and reconstructions of uncentred degree-2 kernel PCA, up to signs of components."""
+    X = np.random.default_rng(0).uniform(0, 1, (40, 6))
+    A, B = kpca_start(X, 4, 0)
+    options = {"kernel": "poly", "degree": 2, "gamma": 1, "coef0": 0, "center": False}
+    peer = KernelPCA(4, preimage="eigenvector", **options).fit(X)
+    np.testing.assert_allclose(np.abs(encode(A, X)), np.abs(peer.transform(X)), atol=1e-8)
+    model = AKPCA(4, offset=False, n_epochs=0, precision="double").fit(X)
+    X_hat = peer.inverse_transform(peer.transform(X))
+    np.testing.assert_allclose(model.inverse_transform(model.transform(X)), X_hat, atol=1e-7)
+    np.testing.assert_array_equal(A, B)
+
+
+def test_pca_start_comes_near_pca_and_nearer_for_a_large_constant():
+    """Error over PCA's: a few per cent at c = 1, gone for large c."""
+    X = np.random.default_rng(0).standard_normal((200, 8)) * np.linspace(1, 0.1, 8)
+    X -= X.mean(axis=0)
+    X /= np.sqrt(np.mean(np.sum(X**2, axis=1)))
+    best = relative_error(X, pca(X, 3).reconstruct(X))
+    excess = []
+    for c in (1.0, 3.0, 30.0):
+        Z = np.hstack([X, np.full((200, 1), c)])
+        A, B = pca_start(Z, 3, 0)
+        Y = np.hstack([encode(A, Z), np.ones((200, 1))])
+        axis = np.eye(9)[-1]
+        Z_hat, _ = objectives.decode(matrix_product(B, Y), axis, shape=Z.shape, towards=axis)
+        excess.append(relative_error(X, Z_hat[:, :8]) / best - 1)
+    assert 0.2 > excess[0] > excess[1] > excess[2] > -1e-6
+    assert excess[2] < 1e-3
+
+
+@pytest.mark.parametrize("offset", [False, True])
+def test_more_components_than_samples_or_rank(offset):
+    """Components that the start can't give are random but silent, and can still learn."""
+    rng = np.random.default_rng(0)
+    X = np.outer(np.arange(1.0, 6), [1.0, 2.0, 3.0])  # of rank 1
+    model = AKPCA(5, offset=offset, **QUICK).fit(X)
+    assert error(model, X) < 1e-3
+    start = AKPCA(5, offset=offset, n_epochs=0).fit(X)
+    assert np.linalg.norm(start.decoder_[4]) == 0
+    for _ in range(3):
+        model.partial_fit(rng.uniform(0, 3, (50, 3)))
+    assert np.linalg.norm(model.decoder_[4]) > 0
+
+
+# ------------------------------------------------------------------ the estimator
+
+
+@pytest.mark.parametrize("offset", [False, True])
+@pytest.mark.parametrize("objective", ["reconstruction", "spectral"])
+def test_beats_pca_and_kernel_pca(objective, offset, digits):
+    """On digits of 8x8, k = 5, training and held-out, with the defaults."""
+    X, X_new = digits
+    model = AKPCA(5, objective=objective, offset=offset, n_epochs=15, random_state=0).fit(X)
+    start = AKPCA(5, offset=False, n_epochs=0).fit(X)  # kernel PCA
+    linear = pca(X, 5)
+    for data in (X, X_new):
+        best = min(relative_error(data, linear.reconstruct(data)), error(start, data))
+        assert error(model, data) < (0.9 if objective == "reconstruction" else 0.97) * best
+
+
+def test_fitted_attributes_are_the_formulas(digits):
+    """f and g from encoder_, decoder_, decoder_offset_, mean_ and constant_, in the units of X."""
+    X = 5 * digits[0][:100]
+    for offset in (False, True):
+        model = AKPCA(3, offset=offset, **QUICK).fit(X)
+        Z = X[:4] - model.mean_
+        if offset:
+            Z = np.hstack([Z, np.full((4, 1), model.constant_)])
+        A, B = model.components_
+        assert A.shape == B.shape == (3, Z.shape[1], Z.shape[1])
+        np.testing.assert_array_equal(A, A.swapaxes(1, 2))
+        np.testing.assert_array_equal(B, B.swapaxes(1, 2))
+        Y = np.array([[z @ A_j @ z for A_j in A] for z in Z])
+        np.testing.assert_allclose(model.transform(X[:4]), Y, rtol=1e-8, atol=1e-8)
+        M = model.decoder_offset_ + np.tensordot(Y, B, 1)
+        towards = np.eye(len(M[0]))[-1] if offset else None
+        X_hat = np.array([reference.decode(m, towards) for m in M])[:, : X.shape[1]] + model.mean_
+        np.testing.assert_allclose(model.inverse_transform(Y), X_hat, atol=1e-6)
+        assert model.n_iter_ == len(model.loss_curve_) == 4
+        assert len(model.monitor_curve_) == 5
+
+
+@pytest.mark.parametrize("solver", ["sgd", "svrg", "adam"])
+@pytest.mark.parametrize("objective", ["reconstruction", "spectral"])
+def test_every_solver_improves_on_its_start(solver, objective, digits):
+    """With default steps; and from a random start, with steps that are as small."""
+    X = digits[0]
+    start = AKPCA(5, n_epochs=0).fit(X)
+    model = AKPCA(5, objective=objective, solver=solver, n_epochs=5, random_state=0).fit(X)
+    assert error(model, X) < 0.98 * error(start, X)
+    far = AKPCA(5, objective=objective, init="random", n_epochs=0, random_state=0).fit(X)
+    model = clone(model).set_params(init="random").fit(X)
+    assert error(model, X) < 0.97 * error(far, X)
+
+
+def test_the_best_iterate_is_kept_and_never_worse_than_the_start(digits):
+    """Steps that are too large: the error rises on the way, not in the result."""
+    X = digits[0]
+    model = AKPCA(5, learning_rate=5.0, **QUICK).fit(X)
+    assert max(model.monitor_curve_) > 1.1 * model.monitor_curve_[0]
+    assert model.best_epoch_ == np.argmin(model.monitor_curve_)
+    assert error(model, X) <= error(AKPCA(5, n_epochs=0).fit(X), X) * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("solver", ["sgd", "adam"])
+def test_a_descent_that_diverges_says_so(solver, digits):
+    """Absurd steps: a warning, no NaN, and the start as a model."""
+    X = digits[0]
+    with pytest.warns(ConvergenceWarning, match="smaller learning_rate"):
+        model = AKPCA(5, solver=solver, learning_rate=1e4, **QUICK).fit(X)
+    assert error(model, X) <= error(AKPCA(5, n_epochs=0).fit(X), X) * (1 + 1e-3)
+
+
+def test_the_monitor_is_the_true_error(digits):
+    """monitor_curve_ is the error of the model as a user sees it, for few samples."""
+    X = digits[0]
+    model = AKPCA(5, **QUICK).fit(X)
+    X_hat = model.inverse_transform(model.transform(X))
+    true = np.mean(np.sum((X - X_hat) ** 2, axis=1))
+    assert min(model.monitor_curve_) == pytest.approx(true, rel=1e-2)
+
+
+def test_no_leak(digits):
+    """The loss that the optimiser sees is the error of the converged decoder, to a few per cent.
+
+    An iteration that starts at x makes the first much smaller than the second. Here the loss of
+    the last epoch, whose steps have become small, is compared with the error after it.
+    """
+    X = digits[0]
+    for offset in (False, True):
+        model = AKPCA(5, offset=offset, n_epochs=12, random_state=0).fit(X)
+        seen = model.loss_curve_[-1]
+        assert model.monitor_curve_[-1] < 1.05 * seen
+
+
+def test_a_start_at_the_sample_leaks():
+    """What the above guards against: at a matrix whose leading eigenvector has nothing to do with
+    x, a few steps from x report a small loss, and from a vector that does not know x the true."""
+    d = 100
+    x, other = np.eye(d)[:2]
+    M = np.outer(x, x) + 1.02 * np.outer(other, other)
+    product, X = objectives.stacked_product(M[None]), x[None]
+    told, _, _ = objectives.reconstruction(product, X, X, steps=2)
+    start = objectives.mixed_start(np.ones(d), (1, d))
+    true, _, _ = objectives.reconstruction(product, X, start, steps=None)
+    assert told[0] < 1e-6
+    assert true[0] > 1
+
+
+@pytest.mark.parametrize("scale", [0.01, 100.0, 1e-10])
+@pytest.mark.parametrize("objective", ["reconstruction", "spectral"])
+def test_the_scale_of_the_data_does_not_matter(scale, objective, digits):
+    """Relative errors change by less than 2 %."""
+    X = digits[0][:300]
+    model = AKPCA(4, objective=objective, **QUICK)
+    before = error(clone(model).fit(X), X)
+    assert error(model.fit(scale * X), scale * X) == pytest.approx(before, rel=0.02)
+
+
+def test_signs_are_right_with_an_offset(digits):
+    """Digits centred to mean zero come back with their signs: each is nearer than its negative."""
+    X = digits[0] - digits[0].mean()
+    model = AKPCA(8, **QUICK).fit(X)
+    X_hat = model.inverse_transform(model.transform(X))
+    near, far = np.sum((X_hat - X) ** 2, axis=1), np.sum((X_hat + X) ** 2, axis=1)
+    assert np.mean(near < far) > 0.99
+    # x and -x have different codes
+    assert not np.allclose(model.transform(X), model.transform(-X))
+
+
+def test_signs_without_an_offset_are_never_silently_wrong(digits):
+    """Negative samples are refused; where they slip in after the fit, an error or a warning."""
+    X = digits[0]
+    with pytest.raises(ValueError, match="offset=True"):
+        AKPCA(3, offset=False).fit(X - 0.1)
+    model = AKPCA(3, offset=False, **QUICK).fit(X)
+    with pytest.raises(ValueError, match="wrong sign"):
+        model.transform(-X)
+    slightly = X[:5].copy()
+    slightly[0] = np.where(np.arange(64) % 2, 1.0, -1.1)
+    with pytest.warns(UserWarning, match="1 samples have a negative sum"):
+        model.transform(slightly)
+    assert model.inverse_transform(model.transform(X)).sum(axis=1).min() >= -1e-6
+
+
+def test_same_seed_same_bits(digits):
+    """Twice the same; another seed, another result."""
+    X = digits[0]
+    for options in ({}, {"objective": "spectral"}, {"noise": "speckle"}, {"early_stopping": True}):
+        model = AKPCA(3, n_epochs=2, random_state=0, **options)
+        first, second = model.fit(X).encoder_, clone(model).fit(X).encoder_
+        np.testing.assert_array_equal(first, second)
+        assert not np.array_equal(first, clone(model).set_params(random_state=1).fit(X).encoder_)
+
+
+def test_interrupt_leaves_a_usable_model(digits):
+    """Ctrl-C in the third epoch: a warning, the best model of two epochs, which works."""
+    X = digits[0]
+
+    def interrupt(model, epoch):
+        if epoch == 2:
+            raise KeyboardInterrupt
+
+    model = AKPCA(3, n_epochs=10, random_state=0, callback=interrupt)
+    with pytest.warns(UserWarning, match="interrupted"):
+        model.fit(X)
+    assert model.n_iter_ == 3
+    assert error(model, X) < model.monitor_curve_[0] / np.mean(np.sum(X**2, axis=1))
+
+
+def test_callback_sees_the_model_and_may_stop(digits):
+    """It gets a model that encodes and decodes; a true value ends the fit."""
+    X = digits[0]
+    errors = []
+
+    def stop(model, epoch):
+        errors.append(error(model, X))
+        return epoch == 1
+
+    model = AKPCA(3, n_epochs=10, random_state=0, callback=stop).fit(X)
+    assert model.n_iter_ == len(errors) == 2
+    assert error(model, X) == pytest.approx(min(errors), rel=1e-4)
+
+
+def test_early_stopping_stops_and_chooses_on_the_held_out_part():
+    """Few noisy samples: the training error would go on falling, the fit ends before."""
+    X = np.random.default_rng(0).standard_normal((60, 10))
+    model = AKPCA(2, early_stopping=True, n_iter_no_change=3, n_epochs=80, random_state=0).fit(X)
+    assert model.n_iter_ < 80
+    assert model.n_iter_ == model.best_epoch_ + 3
+    assert min(model.monitor_curve_) <= model.monitor_curve_[0]
+
+
+def test_partial_fit_learns_and_fit_starts_anew(digits):
+    """Passes over batches lower the error; a later fit forgets them."""
+    X = digits[0]
+    model = AKPCA(5, random_state=0)
+    errors = []
+    for _ in range(4):
+        for rows in (slice(0, 300), slice(300, 600)):
+            model.partial_fit(X[rows])
+        errors.append(error(model, X))
+    assert model.n_iter_ == len(model.loss_curve_) == 8
+    assert errors[-1] < errors[0] < error(AKPCA(5, n_epochs=0).fit(X), X)
+    model.set_params(n_epochs=2).fit(X)
+    fresh = AKPCA(5, n_epochs=2, random_state=0).fit(X)
+    np.testing.assert_array_equal(model.encoder_, fresh.encoder_)
+    model.partial_fit(X[:1])  # a single sample, now that there is a model
+
+
+def test_warm_start_goes_on(digits):
+    """The second fit begins where the first ended."""
+    X = digits[0]
+    model = AKPCA(5, warm_start=True, **QUICK).fit(X)
+    first = list(model.monitor_curve_)
+    model.fit(X)
+    # rounding decides which of two nearly equal eigenvalues leads, in one or two of the samples
+    assert model.monitor_curve_[0] == pytest.approx(min(first), rel=1e-2)
+    assert min(model.monitor_curve_) < min(first)
+    with pytest.raises(ValueError, match="warm_start can't change n_components"):
+        model.set_params(n_components=6).fit(X)
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "speckle", "callable"])
+def test_training_on_noise_denoises(noise, digits):
+    """Corrupted samples are rebuilt better by a model that was trained on corrupted ones."""
+    X, X_new = digits
+    rng = np.random.RandomState(0)
+    spoil = {
+        "gaussian": lambda X, rng: X + 0.3 * rng.standard_normal(X.shape),
+        "speckle": lambda X, rng: np.where(rng.random_sample(X.shape) < 0.3, 0, X),
+    }
+    spoil["callable"] = spoil["speckle"]
+    noisy = spoil[noise](X_new, rng)
+    clean = AKPCA(8, n_epochs=6, random_state=0).fit(X)
+    option = spoil["callable"] if noise == "callable" else noise
+    model = AKPCA(8, n_epochs=6, random_state=0, noise=option, noise_level=0.3).fit(X)
+    errors = [
+        relative_error(X_new, m.inverse_transform(m.transform(noisy))) for m in (clean, model)
+    ]
+    assert errors[1] < 0.95 * errors[0]
+
+
+def test_precision_and_dtypes(digits):
+    """float32 in, float32 out; double precision gives nearly the same model."""
+    X = digits[0]
+    single = AKPCA(4, **QUICK).fit(X.astype(np.float32))
+    codes = single.transform(X.astype(np.float32))
+    assert codes.dtype == single.inverse_transform(codes).dtype == np.float32
+    assert single.encoder_.dtype == np.float32
+    double = AKPCA(4, precision="double", **QUICK).fit(X)
+    assert double.encoder_.dtype == np.float64
+    assert error(double, X) == pytest.approx(error(single, X.astype(np.float32)), rel=0.01)
+
+
+def test_forming_matrices_changes_nothing(digits, monkeypatch):
+    """Many components, where M is formed, and the same with products only."""
+    X = digits[0][:100]
+    model = AKPCA(13, n_epochs=2, precision="double", random_state=0)
+    formed = clone(model).fit(X).encoder_
+    monkeypatch.setattr("akpca.autoencoding.FORM_IN_TRAINING", 1000)
+    monkeypatch.setattr("akpca.autoencoding.FORM_IN_DECODING", 1000)
+    np.testing.assert_allclose(clone(model).fit(X).encoder_, formed, atol=1e-6)
+
+
+@pytest.mark.parametrize("offset", [False, True])
+def test_degenerate_samples(offset):
+    """All zero, constant, a single feature, zero rows among others, fewer than a batch: finite."""
+    rng = np.random.default_rng(0)
+    some_zero = rng.uniform(0, 1, (30, 4))
+    some_zero[::3] = 0
+    for X in (np.zeros((5, 3)), np.full((5, 3), 0.7), rng.uniform(0, 1, (9, 1)), some_zero):
+        model = AKPCA(1, offset=offset, **QUICK).fit(X)
+        X_hat = model.inverse_transform(model.transform(X))
+        assert np.isfinite(X_hat).all()
+        if np.ptp(X, axis=0).max() == 0 or X.shape[1] == 1:
+            np.testing.assert_allclose(X_hat, X, atol=5e-2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_components": 11, "offset": False}, "n_components=11 must not be more than 10"),
+        ({"n_components": 15}, "n_components=15 must not be more than 14"),
+        ({"n_components": 0}, "n_components"),
+        ({"objective": "hinge"}, "objective"),
+        ({"init": "kpca"}, "init='kpca' needs offset=False"),
+        ({"init": "pca", "offset": False}, "init='pca' needs offset=True"),
+        ({"noise": "pink"}, "noise"),
+        ({"learning_rate": 0.0}, "learning_rate"),
+        ({"early_stopping": True, "validation_fraction": 0.95}, "validation_fraction=0.95"),
+    ],
+)
+def test_bad_arguments_are_named(options, message):
+    """A clear error with the argument and what is allowed."""
+    X = np.random.default_rng(0).uniform(0, 1, (20, 4))
+    with pytest.raises(ValueError, match=message):
+        AKPCA(**options).fit(X)
+
+
+def test_bad_data_is_refused(digits):
+    """NaN, infinity, overflow, too few samples, codes of the wrong width, no fit."""
+    X = digits[0]
+    with pytest.raises(ValueError, match="NaN"):
+        AKPCA().fit(np.where(X > 0.9, np.nan, X))
+    with pytest.raises(ValueError, match="scale it down"), np.errstate(over="ignore"):
+        AKPCA().fit(X * 1e200)
+    with pytest.raises(ValueError, match="minimum of 2"):
+        AKPCA().fit(X[:1])
+    with pytest.raises(NotFittedError):
+        AKPCA().inverse_transform(X)
+    with pytest.raises(ValueError, match="3 components"):
+        AKPCA(3, n_epochs=0).fit(X).inverse_transform(X)
+
+
+def test_pickle_clone_and_pipeline(digits):
+    """A pickled model gives the same codes; a clone has no state; a pipeline goes both ways."""
+    X = digits[0]
+    model = AKPCA(3, **QUICK).fit(X)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.transform(X), model.transform(X))
+    assert not hasattr(clone(model), "n_iter_")
+    assert list(model.get_feature_names_out()) == ["akpca0", "akpca1", "akpca2"]
+    pipeline = make_pipeline(decomposition.PCA(20), AKPCA(3, **QUICK)).fit(X)
+    assert pipeline.inverse_transform(pipeline.transform(X)).shape == X.shape

@@ -1,0 +1,77 @@
+"""The errors that the chapters plot are those of the literal algorithm."""
+
+import numpy as np
+import pytest
+
+from akpca import KernelPCA, load_dataset, reference
+from akpca.experiments import excess_error_curve, excess_error_curves, optimal_error
+from akpca.gains import make_gain
+from akpca.kernels import RBF
+
+
+@pytest.fixture(scope="module")
+def K():
+    X = load_dataset("circles").X[:60]
+    return reference.center_kernel(RBF(1.0)(X))
+
+
+def test_optimal_error(K):
+    """The optimum is the error of exact kernel PCA, and nothing random is below it."""
+    A = KernelPCA(3, kernel="precomputed", center=False).fit(K)
+    A = (A.eigenvectors_ / np.sqrt(A.eigenvalues_)).T
+    optimum = optimal_error(K, 3)
+    np.testing.assert_allclose(optimum, reference.kernel_reconstruction_error(A, K))
+    rng = np.random.default_rng(0)
+    for scale in (0.01, 0.1, 1):
+        other = A + scale * rng.standard_normal(A.shape)
+        assert reference.kernel_reconstruction_error(other, K) > optimum
+
+
+@pytest.mark.parametrize("updates", ["pass", "iteration"])
+@pytest.mark.parametrize(("name", "factors"), [("KHA/t", "t"), ("KHA/et*", "et")])
+def test_curve_is_that_of_the_literal_algorithm(K, name, factors, updates):
+    """Every entry is the excess error of the reference after as many passes."""
+    r, n = 3, len(K)
+    start = np.random.default_rng(1).standard_normal((r, n)) / np.sqrt(r * np.trace(K))
+    gain = make_gain(name, eta0=0.5, tau=2)
+    curve = excess_error_curve(
+        K, gain, r, 3, eigenvalue_updates=updates, init=start, random_state=5
+    )
+    rng = np.random.RandomState(5)
+    passes = [rng.permutation(n) for _ in range(3)]
+    for made in (1, 2, 3):
+        A = reference.kha(
+            K, start, passes[:made], factors, eta0=0.5, tau=2 * n, every_step=updates == "iteration"
+        )
+        expected = reference.kernel_reconstruction_error(A, K) / optimal_error(K, r) - 1
+        np.testing.assert_allclose(curve[made - 1], expected, rtol=1e-9)
+
+
+def test_curve_decreases(K):
+    """Many passes reach the optimum."""
+    curve = excess_error_curve(K, make_gain("KHA/et*", eta0=2), 3, 100, random_state=0)
+    assert curve.shape == (100,)
+    assert 0 <= curve[-1] < 0.01 < curve[0]
+
+
+def test_divergence_is_infinite_not_nan(K):
+    """A run that diverges, at once or later, has errors and then infinities."""
+    curve = excess_error_curve(K, make_gain("KHA", eta0=500), 3, 5, random_state=0)
+    assert np.all(curve == np.inf)
+    assert curve.shape == (5,)
+
+
+def test_auto(K):
+    """A gain may be left to the estimator."""
+    curve = excess_error_curve(K, "auto", 3, 20, random_state=0)
+    assert np.isfinite(curve).all()
+
+
+def test_curves_of_several_gains_and_seeds(K):
+    """Row after row they are the curves of single runs."""
+    gains = {"a": make_gain("KHA/t", eta0=0.5), "b": make_gain("KHA/ts", eta0=0.5, mu=0.01)}
+    curves = excess_error_curves(K, gains, 2, 3, seeds=[4, 7])
+    assert list(curves) == ["a", "b"]
+    for name, gain in gains.items():
+        rows = [excess_error_curve(K, gain, 2, 3, random_state=seed) for seed in (4, 7)]
+        np.testing.assert_array_equal(curves[name], rows)
