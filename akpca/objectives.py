@@ -23,9 +23,11 @@ vectors (or zero where M_i has nothing to say). A model turns P and V into deriv
 parameters with two or three matrix products.
 
 Eigenvectors come from a few Lanczos steps (in training) or from as many as it takes (for scores and
-for decoding: ``steps=None``). The iteration starts at `start`, which must not know x: a start at x
-leaks the answer, and training then finds matrices whose leading eigenvector is far from x, with a
-small loss and a large error.
+for decoding: ``steps=None``). The iteration of `reconstruction` and `decode` starts at `start`,
+which must not know x: a start at x leaks the answer, and training then finds matrices whose leading
+eigenvector is far from x, with a small loss and a large error. Few steps of `spectral` give a lower
+bound of the norm, as seen from the start; a start near x is allowed there, and even reconstructs
+better, since errors in directions far from x hardly matter to the decoder.
 """
 
 from __future__ import annotations
@@ -62,8 +64,8 @@ def mixed_start(
     Parameters
     ----------
     direction : ndarray of shape (d,) or (b, d)
-        Such as the mean of the samples, or earlier eigenvectors; rows may be zero. It must not be
-        the samples themselves.
+        Such as the mean of the samples, or earlier eigenvectors; rows may be zero. For
+        `reconstruction` it must not be the samples themselves.
     shape : (b, d)
     weight : float, default=0.3
         Length of the noise, relative to the direction's, so that no eigenvector is orthogonal to
@@ -95,7 +97,7 @@ def spectral(
         Products with the M_i, from which this function subtracts x_i x_i^T.
     X : ndarray of shape (b, d)
     start : ndarray of shape (d,) or (b, d)
-        Where the eigenvector iteration starts.
+        Where the eigenvector iteration starts, such as ``mixed_start(X, X.shape)``.
     steps : int or None, default=4
         Lanczos steps; None iterates until the eigenvectors have converged.
     tol : float, default=None
