@@ -376,12 +376,12 @@ or Kernel, default='rbf'
             raise ValueError(f"init must have shape {shape}, got {A.shape}")
         gain = self._named_gain()
         order = rng.permutation(shape[1])
+        self._limit = RUNAWAY * max(1.0, self._growth(operator, A, order))
         if AUTO in (gain.eta0, gain.mu):
             gain = self._tune(operator, A, gain, order)
         self.gain_, self._rng, self._order, self.n_passes_ = gain, rng, order, 0
         self._retreats = 0
         self._state = start_state(operator, A, gain, every_step=self._every_step)
-        self._limit = RUNAWAY * max(1.0, self._growth(operator, A, order))
         self._initial = (A, rng.get_state())
 
     def _check_same(self, operator):
@@ -497,7 +497,6 @@ or Kernel, default='rbf'
         scale = operator.trace() / n
         top = LARGEST / scale if scale > 0 else LARGEST
         start = start_state(operator, A, fixed, every_step=self._every_step, track=True)
-        limit = RUNAWAY * max(1.0, self._growth(operator, A, order))
 
         def error(candidate):
             state = start
@@ -512,7 +511,7 @@ or Kernel, default='rbf'
                 order[:steps],
                 block_size=self._block_size,
                 every_step=self._every_step,
-                limit=limit,
+                limit=self._limit,
             )
             try:
                 state = deque(blocks, maxlen=1).pop()  # the last
