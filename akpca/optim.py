@@ -28,9 +28,17 @@ Gradient = Callable[[Arrays], Arrays]
 CHUNK = 2**14
 
 
-def cosine(t: int, total: int) -> float:
-    """Return the part of the initial step that is left at step t of `total`: from 1 to 0."""
-    return 0.5 * (1 + cos(pi * t / total)) if t < total else 0.0
+def cosine(t: int, total: int, warm: float = 0.0) -> float:
+    """Return the part of the largest rate for step t = 0, 1, ... of `total`.
+
+    It falls from 1 to 0 as half a cosine, after it has risen evenly to 1 in the first part `warm`
+    of the steps. A rise is for starts that are good: full steps would lose what they are worth,
+    before the optimiser knows the sizes of gradients.
+    """
+    rise = warm * total
+    if t < rise:
+        return min(1.0, (t + 1) / rise)
+    return 0.5 * (1 + cos(pi * (t - rise) / (total - rise))) if t < total else 0.0
 
 
 class SGD:
@@ -106,12 +114,20 @@ class Adam:
         How slowly the two means forget, in [0, 1).
     eps : float, default=1e-8
         Entries whose gradients are smaller than this hardly move.
+    steps : list of ndarray, default=None
+        Factors of the rate, one array for each parameter, broadcast to its shape. None is 1.
     """
 
-    def __init__(self, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8):
+    def __init__(
+        self,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        eps: float = 1e-8,
+        steps: Arrays | None = None,
+    ):
         if not (0 <= beta1 < 1 and 0 <= beta2 < 1):
             raise ValueError(f"beta1 and beta2 must be in [0, 1), got {beta1} and {beta2}")
-        self.beta1, self.beta2, self.eps = beta1, beta2, eps
+        self.beta1, self.beta2, self.eps, self.steps = beta1, beta2, eps, steps
         self._moments: list[tuple[np.ndarray, np.ndarray]] | None = None
         self._t = 0
 
@@ -123,16 +139,23 @@ class Adam:
         gradients = gradient(params)
         if self._moments is None:
             self._moments = [(np.zeros(p.size, p.dtype), np.zeros(p.size, p.dtype)) for p in params]
+            self._factors = [np.ones(1, p.dtype) for p in params]
+            if self.steps is not None:
+                self._factors = [
+                    np.broadcast_to(f, p.shape).astype(p.dtype).reshape(-1)
+                    for f, p in zip(self.steps, params, strict=True)
+                ]
         self._t += 1
         first, second = 1 - self.beta1**self._t, 1 - self.beta2**self._t
         # m-hat / (sqrt(v-hat) + eps) = (sqrt(second) / first) m / (sqrt(v) + sqrt(second) eps)
         rate, eps = rate * sqrt(second) / first, sqrt(second) * self.eps
-        for p, g, (m, v) in zip(params, gradients, self._moments, strict=True):
+        for p, g, (m, v), f in zip(params, gradients, self._moments, self._factors, strict=True):
             p = p.reshape(-1, copy=False)
             g = np.ascontiguousarray(g).reshape(-1)
             for start in range(0, p.size, CHUNK):
                 part = slice(start, start + CHUNK)
-                self._move(p[part], g[part], m[part], v[part], rate, eps)
+                factor = f[part] if f.size > 1 else f
+                self._move(p[part], g[part], m[part], v[part], rate * factor, eps)
 
     def _move(self, p, g, m, v, rate, eps):
         m *= self.beta1
@@ -151,7 +174,7 @@ class Adam:
 OPTIMIZERS = {"adam": Adam, "sgd": SGD, "svrg": SVRG}
 
 
-def make_optimizer(name: str, **options: float) -> SGD | SVRG | Adam:
+def make_optimizer(name: str, **options) -> SGD | SVRG | Adam:
     """Return an optimiser by its name: 'adam', 'sgd' or 'svrg'."""
     if name not in OPTIMIZERS:
         raise ValueError(f"the optimiser must be one of {sorted(OPTIMIZERS)}, got {name!r}")

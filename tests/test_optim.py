@@ -15,6 +15,15 @@ def test_cosine_falls_from_one_to_zero():
     assert np.all(np.diff(values[:11]) < 0)
 
 
+def test_cosine_rises_before_it_falls():
+    """Evenly to 1 in the warm part, which it reaches once; then as it would in what is left."""
+    values = [cosine(t, 20, 0.3) for t in range(22)]
+    np.testing.assert_allclose(values[:6], np.arange(1, 7) / 6)
+    np.testing.assert_allclose(values[6:20], [cosine(t, 14) for t in range(14)])
+    assert values[20:] == [0, 0]
+    assert cosine(0, 1, 0.3) == 1  # a descent of one step has no time to rise
+
+
 def test_sgd_step_is_its_formula():
     """p - rate g, for each array of the list, in place."""
     params = [np.ones(3), np.zeros((2, 2))]
@@ -113,3 +122,19 @@ def test_bad_arguments_are_named():
         SGD(momentum=1.0)
     with pytest.raises(ValueError, match="beta1 and beta2"):
         Adam(beta2=1.5)
+
+
+def test_adam_scales_steps_by_its_factors():
+    """Factors, broadcast, multiply what a plain Adam moves; 0 holds an entry where it is."""
+    rng = np.random.default_rng(0)
+    start = rng.standard_normal((50, 3, 50 * 3))  # more than a chunk
+    assert start.size > CHUNK
+    gradients = rng.standard_normal((4, *start.shape))
+    factors = rng.uniform(0, 2, (50, 1, 150))
+    factors[7] = 0
+    plain, scaled = start.copy(), start.copy()
+    for optimizer, p in ((Adam(), plain), (Adam(steps=[factors]), scaled)):
+        for g in gradients:
+            optimizer.step([p], lambda _, g=g: [g.copy()], 0.1)
+    np.testing.assert_allclose(scaled - start, factors * (plain - start), atol=1e-12)
+    np.testing.assert_array_equal(scaled[7], start[7])
