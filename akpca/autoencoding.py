@@ -7,8 +7,10 @@ takes its leading eigenpair, g(y) = sqrt(max(lambda, 0)) v. The matrices A_j and
 the two losses of :mod:`akpca.objectives` by one of the optimisers of :mod:`akpca.optim`.
 
 Inside, k symmetric matrices are one array of shape (D, k, D), so that products of a batch with all
-of them are one matrix multiplication, and samples are divided by their root mean squared norm, so
-that no step size depends on their scale.
+of them are one matrix multiplication; samples are divided by their root mean squared norm, so that
+no step size depends on their scale, and turned to their principal axes. That changes neither codes
+nor errors, but Adam: there it can take smaller steps along axes of little variance, which have
+little to tell. It fits held-out samples better, and axes without variance drop out.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from collections.abc import Callable
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy import linalg
+from scipy.optimize import minimize
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -28,15 +31,18 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
 from . import objectives
+from .eigen import leading_eigenpairs
 from .kernel_pca import KernelPCA
+from .kernels import BLOCK_ROWS
 from .optim import OPTIMIZERS, cosine, make_optimizer
 
 OBJECTIVES = ("reconstruction", "spectral")
-# Adam's first step, in units of the root mean squared entry of a component of norm 1, which is
+# Adam's largest step, in units of the root mean squared entry of a component of norm 1, which is
 # 1 / D; SGD's and SVRG's, in units of such a component.
 RATES = {
     ("adam", "reconstruction"): 0.5,
@@ -46,11 +52,30 @@ RATES = {
     ("svrg", "reconstruction"): 1.0,
     ("svrg", "spectral"): 1.0,
 }
+# Adam's steps at entry (r, s) are proportional to (variance of r times that of s) to half this
+# power, but not more than so many times their root mean square. The larger, the less is learnt by
+# heart, and the later; without an offset the mean's axis has most of the variance.
+STEP_POWER = {
+    ("reconstruction", True): 1.25,
+    ("reconstruction", False): 0.5,
+    ("spectral", True): 0.5,
+    ("spectral", False): 0.5,
+}
+STEP_LIMIT = 10.0
+# How strongly components are pulled back to the start, unless the user says. The spectral loss fits
+# too little rather than too much.
+PENALTIES = {"reconstruction": 0.15, "spectral": 0.0}
+# The part of all steps in which they become longer.
+WARM = 0.3
+# Axes of less variance than this part of the largest are left out: rounding.
+VARIANCE_FLOOR = 1e-11
 # From so many components on it is cheaper to form M once for a batch than to go through all B_j
 # at each product; in training, where there are about ten products, and in decoding.
 FORM_IN_TRAINING, FORM_IN_DECODING = 12, 3
 # Numbers in the matrices M of a block, 32 MB in float64, and most that may be formed in training.
 BLOCK_SIZE, FORMED_SIZE = 2**22, 2**26
+# Samples that are encoded at a time.
+ENCODED_ROWS = 200
 # Samples from which the start is computed, and on which the best iterate is chosen, at most.
 START_SAMPLES, MONITOR_SAMPLES = 5000, 500
 # Residuals of eigenvectors when iterates are compared, and Lanczos steps where no earlier
@@ -58,9 +83,10 @@ START_SAMPLES, MONITOR_SAMPLES = 5000, 500
 MONITOR_TOL, FRESH_STEPS = 3e-3, 12
 # Mean loss, of samples of mean squared norm 1, at which a descent has got out of hand.
 DIVERGED = 1e4
-# The appended coordinate, relative to the root mean squared norm of the centred samples: the first
-# of these with which the start is at most so much worse than PCA, or else the last.
-CONSTANTS, EXCESS = (1.0, 4.0), 0.02
+# The appended coordinate, relative to the root mean squared norm of the centred samples: 1 if the
+# start then loses at most this part of the variance more than PCA, or else larger. Digits lose .002
+# to .005, whatever k is, and photographs .008 to .017.
+EXCESS, LARGE_CONSTANT = 0.0065, 4.0
 
 
 def encode(A: np.ndarray, X: np.ndarray) -> np.ndarray:
@@ -165,14 +191,30 @@ def kpca_start(X: np.ndarray, k: int, random_state=None) -> tuple[np.ndarray, np
     return A, B
 
 
-def pca_start(X: np.ndarray, k: int, random_state=None) -> tuple[np.ndarray, np.ndarray]:
+def pca_start(
+    X: np.ndarray, k: int, random_state=None, *, corner: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """Return PCA as encoder and decoder, for centred samples with a constant c as last coordinate.
 
-    With e the last axis and a_j the principal axes, A_j = sym(a_j e^T) sqrt(2) gives the linear
-    code y_j = sqrt(2) c a_j.x; B_j = gamma A_j, and the constant matrix is B_0 = c^2 e e^T. So
-    M has c gamma x-hat beside c^2, where x-hat is the answer of PCA, and the first coordinates of
-    its leading eigenvector are along x-hat. For large c they are x-hat if gamma = 1; gamma is
-    chosen so that they come nearest to it.
+    With e the last axis and a_j the principal axes, A_j = sqrt(2) sym(a_j e^T) gives the linear
+    code y_j = sqrt(2) c a_j.x; B_j = gamma A_j, and the constant matrix is
+    B_0 = c^2 (e e^T + beta sum_j a_j a_j^T). With x-hat, the answer of PCA, M is 0 but for
+    c gamma x-hat beside the c^2 and the corner beta c^2, so that the decoder answers a multiple of
+    x-hat, which should be x-hat itself, whatever its norm r:
+
+        1 / (1 - beta) (gamma r) (1 - (2 + beta) / 2 (gamma r)^2 / ((1 - beta) c)^2 + ...)
+
+    By gamma = 1 - beta that is right for large c, and beta = -2 takes away the next term as well.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    k : int
+    random_state : int, RandomState instance or None, default=None
+    corner : bool, default=False
+        Whether to choose beta, together with gamma, such that the answers come nearest to PCA's.
+        Else it is 0, and gamma alone is chosen. A corner makes the start as good as PCA but holds
+        the quadratic terms back.
 
     Returns
     -------
@@ -183,57 +225,101 @@ def pca_start(X: np.ndarray, k: int, random_state=None) -> tuple[np.ndarray, np.
     rng = check_random_state(random_state)
     d, c = X.shape[1] - 1, float(X[0, -1])
     X = X[:, :d]
-    axes = _principal_axes(X, k)
+    axes, _ = principal_axes(X, k, random_state=rng)
+    axes = axes.astype(X.dtype)
     used = axes.shape[1]
     A = _random_symmetric(d + 1, k, X.dtype, rng)
     A[:, :used] = 0
     A[:d, :used, d] = axes / np.sqrt(X.dtype.type(2))
     A[d, :used, :d] = A[:d, :used, d].T
-    gamma, _ = _best_factor(np.linalg.norm(X @ axes, axis=1), c)
+    gamma, beta, _ = best_factors(np.linalg.norm(X @ axes, axis=1), c, corner=corner)
     B = np.zeros((d + 1, k + 1, d + 1), X.dtype)
     B[:, :used] = gamma * A[:, :used]
+    B[:d, k, :d] = beta * c**2 * (axes @ axes.T)
     B[d, k, d] = c**2
     return A, B
 
 
-def choose_constant(X: np.ndarray, k: int) -> float:
+def choose_constant(X: np.ndarray, k: int, large: float = LARGE_CONSTANT) -> float:
     """Return a constant coordinate for centred samples of mean squared norm 1.
 
     The smaller it is, the more the quadratic terms can do; the larger, the nearer `pca_start` is
-    to PCA. Taken is the first of `CONSTANTS` whose start has an error at most `EXCESS` above
-    PCA's, or else the last: digits get 1, photographs, whose norms vary more, 4.
+    to PCA. It is 1 if the start, without a corner, then has an error at most `EXCESS` above PCA's,
+    and else `large`. Digits get 1, photographs, whose norms vary more, the other one.
     """
-    norms = np.linalg.norm(X @ _principal_axes(X, k), axis=1).astype(np.float64)
-    error = max(float(np.mean(np.sum(X * X, axis=1), dtype=np.float64) - np.mean(norms**2)), 0)
-    for c in CONSTANTS:
-        if _best_factor(norms, c)[1] <= EXCESS * error:
-            return c
-    return CONSTANTS[-1]
+    axes, _ = principal_axes(X, k, random_state=0)
+    excess = best_factors(np.linalg.norm(X @ axes, axis=1), 1.0)[2]
+    return 1.0 if excess <= EXCESS else large
 
 
-def _principal_axes(X, k):
-    """Return up to k principal axes of centred samples, those of variance 0 left out."""
-    values, axes = np.linalg.eigh((X.T @ X).astype(np.float64))
-    floor = X.shape[1] * np.finfo(X.dtype).eps * max(values[-1], 0)
-    used = min(k, int(np.sum(values > floor)))
-    return axes[:, ::-1][:, :used].astype(X.dtype)
+def principal_axes(
+    X: np.ndarray, k: int | None = None, *, random_state=None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the principal axes of centred samples, or those of the scatter about 0 of others.
+
+    They come from the smaller of the two Gram matrices, which is never larger than the samples.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    k : int, default=None
+        Most axes to return; None is all.
+    random_state : int, RandomState instance or None, default=None
+        The eigensolver's start.
+
+    Returns
+    -------
+    axes : ndarray of shape (d, found)
+        Orthonormal columns in double precision, largest variance first; those that have none are
+        left out.
+    variances : ndarray of shape (found,)
+        Mean squares of the samples along them.
+    """
+    n, d = X.shape
+    by_features = d <= n
+    if by_features:
+        gram = np.zeros((d, d))
+        for rows in gen_batches(n, BLOCK_ROWS):
+            block = X[rows].astype(np.float64)
+            gram += block.T @ block
+    else:
+        gram = X.astype(np.float64)
+        gram = gram @ gram.T
+    if not gram.any():
+        return np.zeros((d, 0)), np.zeros(0)
+    k = len(gram) if k is None else min(k, len(gram))
+    if k < len(gram):
+        values, vectors, _ = leading_eigenpairs(gram, k, random_state=random_state)
+    else:
+        values, vectors = linalg.eigh(gram, overwrite_a=True, driver="evd", check_finite=False)
+        values, vectors = values[::-1], vectors[:, ::-1]
+    found = int(np.sum(values > VARIANCE_FLOOR * values[0]))
+    values, vectors = values[:found], vectors[:, :found]
+    axes = vectors if by_features else X.T @ (vectors / np.sqrt(values))
+    # signs that do not depend on the solver
+    _, rows = svd_flip(None, axes.T, u_based_decision=False)
+    return np.ascontiguousarray(rows.T), values / n
 
 
-def _best_factor(norms, c):
-    """Return gamma of `pca_start` and the mean squared error that it leaves of the norms."""
+def best_factors(
+    norms: np.ndarray, c: float, *, corner: bool = False
+) -> tuple[float, float, float]:
+    """Return gamma and beta of `pca_start`, and the mean squared error that they leave of norms."""
     if not norms.any():
-        return 1.0, 0.0
+        return 1.0, 0.0, 0.0
     norms = norms.astype(np.float64)
 
-    def error(gamma):
+    def error(factors):
+        gamma, beta = factors if corner else (*factors, 0.0)
         # the decoder is an eigenproblem of size 2
-        side = c * gamma * norms
-        value = c**2 / 2 + np.hypot(c**2 / 2, side)
-        decoded = np.sqrt(value) * side / np.hypot(side, value)
+        side, block = c * gamma * norms, beta * c**2
+        value = (block + c**2) / 2 + np.hypot((c**2 - block) / 2, side)
+        decoded = np.sqrt(value) * side / np.hypot(side, value - block)
         return np.mean((decoded - norms) ** 2)
 
-    found = minimize_scalar(error, bounds=(1.0, 10.0), method="bounded")
-    return float(found.x), float(found.fun)
+    found = minimize(error, (3.0, -2.0) if corner else (1.0,), method="Nelder-Mead")
+    gamma, beta = found.x if corner else (*found.x, 0.0)
+    return float(gamma), float(beta), float(found.fun)
 
 
 def _images(T, W):
@@ -277,21 +363,23 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         d (d + 3) / 2 with an offset.
     objective : {'reconstruction', 'spectral'}, default='reconstruction'
         ||g(f(x)) - x||^2, (15) of the report, or the surrogate ||M - x x^T||_2, (18), that the
-        report minimises in its place.
+        report minimises in its place. In training the latter is a lower bound, found by four
+        Lanczos steps from near x: what is wrong near x is what the decoder notices.
     offset : bool, default=True
         Centre the samples and append a constant coordinate. False is the report's form, which
         takes non-negative samples only.
     constant : float or 'auto', default='auto'
         The constant coordinate c in units of `scale_`. Small constants make more of the quadratic
-        terms, large ones stay nearer to PCA. 'auto' is `choose_constant`, or 1 for the spectral
-        objective.
+        terms; with those above 1, the start is as good as PCA (reconstruction objective). 'auto'
+        is `choose_constant`, or 1 for the spectral objective.
     init : {'auto', 'pca', 'kpca', 'random'}, default='auto'
         The start: PCA (with an offset only), uncentred degree-2 kernel PCA (without), or random
         symmetric matrices. 'auto' is the one of the first two that fits.
     solver : {'adam', 'sgd', 'svrg'}, default='adam'
-        The optimiser, with a step that falls to 0 as half a cosine.
+        The optimiser, with a step that rises in the first three tenths of the descent, and then
+        falls to 0 as half a cosine. Only Adam's steps depend on the variance of axes.
     learning_rate : float, default=None
-        The first step; None is a value that suits every scale, dimension and k that was tried.
+        The largest step; None is a value that suits every scale, dimension and k that was tried.
         For 'adam' in units of the root mean squared entry of a component of norm 1, which is one
         over its size; for the others, of such a component.
     n_epochs : int, default=None
@@ -299,10 +387,10 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         others, but between 4 and 100.
     batch_size : int, default=100
         Samples of a step.
-    penalty : float, default=0.0
-        How strongly components are pulled back to the start: each step takes away this part of
-        their distance, times the part of the first step that is left. For few samples of many
-        features.
+    penalty : float, default=None
+        How strongly components are pulled back to the start: each epoch takes away about this part
+        of what they have moved, times the relative length of its steps. None is 0.15, or 0 for the
+        spectral objective, which does not overfit.
     noise : {'gaussian', 'speckle'} or callable, default=None
         Corrupt the samples that are encoded, anew in each step, but not those to be rebuilt: a
         denoising autoencoder. A callable gets samples and a ``RandomState`` and returns corrupted
@@ -311,14 +399,15 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Standard deviation of Gaussian noise, in the units of X, or probability that speckle sets
         an entry to 0.
     early_stopping : bool, default=False
-        Hold a part of the samples out, choose the best iterate on it, and stop when it has not
-        become better for `n_iter_no_change` epochs.
+        Hold a part of the samples out of the descent, though not of the start, and choose the
+        best iterate on it; stop when none has been better for `n_iter_no_change` epochs.
     validation_fraction : float, default=0.1
         That part.
-    n_iter_no_change : int, default=10
-        Patience of early stopping. A good part of the gain comes late, when steps are small.
+    n_iter_no_change : int, default=None
+        Patience of early stopping. None goes on to the last epoch: a good part of the gain comes
+        late, when steps are small.
     warm_start : bool, default=False
-        Let `fit` start from the fitted components.
+        Let `fit` start from the fitted components, with their mean, scale and axes.
     precision : {'single', 'double'}, default='single'
         Of the arithmetic in `fit`. Single is as good and twice as fast.
     random_state : int, RandomState instance or None, default=None
@@ -349,6 +438,9 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Mean ||g(f(x)) - x||^2 at the start and after each epoch, with exact eigenvectors: of the
         part held out, or of (at most 500 of) the samples themselves. The iterate where it is
         least is kept.
+    gap_curve_ : list of float
+        The median of lambda_2 / lambda_1 on the same samples: near 1, what the decoder answers is
+        hardly defined.
     best_epoch_ : int
         Its index; 0 is the start.
     n_iter_ : int
@@ -376,12 +468,12 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
         "n_epochs": [Interval(Integral, 0, None, closed="left"), None],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "penalty": [Interval(Real, 0, 1, closed="both")],
+        "penalty": [Interval(Real, 0, 1, closed="both"), None],
         "noise": [StrOptions({"gaussian", "speckle"}), callable, None],
         "noise_level": [Interval(Real, 0, None, closed="left")],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
         "warm_start": ["boolean"],
         "precision": [StrOptions({"single", "double"})],
         "random_state": ["random_state"],
@@ -401,12 +493,12 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         learning_rate=None,
         n_epochs=None,
         batch_size=100,
-        penalty=0.0,
+        penalty=None,
         noise=None,
         noise_level=0.1,
         early_stopping=False,
         validation_fraction=0.1,
-        n_iter_no_change=10,
+        n_iter_no_change=None,
         warm_start=False,
         precision="single",
         random_state=None,
@@ -453,14 +545,16 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         train, held_out = self._split(len(X), rng)
         if again:
-            self._check_warm(X)
+            self._check_warm()
         else:
-            self._set_units(X[train])
-        Z, held_out = self._normalized(X[train]), self._normalized(X[held_out])
+            self._set_units(X, turn=True)
+        Z = self._normalized(X)
+        # from all samples: a start from fewer would lose more than the descent gains where PCA is
+        # hard to beat, and one that has seen those held out makes it harder to leave it
         params = self._params(self._work_dtype) if again else self._start(Z, rng)
         self._dtype = X.dtype
-        self.loss_curve_, self.monitor_curve_, self.n_iter_, self.best_epoch_ = [], [], 0, 0
-        self._descend(params, Z, held_out, rng)
+        self._reset_curves()
+        self._descend(params, Z[train], Z[held_out], rng)
         self._optimizer = None
         return self
 
@@ -469,7 +563,8 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Do one pass over some more samples, with a constant step.
 
         The first call also sets mean, scale and start from its samples, so it should bring a good
-        number of them. Neither the best iterate nor a part held out is kept.
+        number of them. Samples are not turned to principal axes, as the first ones may not know
+        them all. Neither the best iterate nor a part held out is kept.
 
         Parameters
         ----------
@@ -484,21 +579,26 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         X = self._validate(X, reset=first, ensure_min_samples=2 if first else 1)
         rng = check_random_state(self.random_state)
         if first:
-            self._set_units(X)
+            self._set_units(X, turn=False)
             params = self._start(self._normalized(X), rng)
             self._dtype = X.dtype
-            self.loss_curve_, self.monitor_curve_, self.n_iter_, self.best_epoch_ = [], [], 0, 0
+            self._reset_curves()
         else:
+            self._leave_axes()
             params = self._params(self._work_dtype)
         if getattr(self, "_optimizer", None) is None:
-            self._optimizer = make_optimizer(self.solver)
+            self._optimizer = self._make_optimizer(params)
         Z = self._normalized(X)
-        # the mean step of a schedule that falls as half a cosine
+        # the mean step of the schedule of `fit`
         rates = np.full(len(Z), 0.5 * self._rate())
         self.loss_curve_.append(self._epoch(params, self._optimizer, Z, None, rates, rng))
         self.n_iter_ += 1
         self._keep(params)
         return self
+
+    def _reset_curves(self):
+        self.loss_curve_, self.monitor_curve_, self.gap_curve_ = [], [], []
+        self.n_iter_ = self.best_epoch_ = 0
 
     def transform(self, X):
         """Return the codes f(x) of the rows of X.
@@ -515,10 +615,10 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         if not self.constant_:
             self._warn_of_signs(X)
-        A, _ = self._params(X.dtype)
-        codes = np.empty((len(X), A.shape[1]), X.dtype)
-        for rows in gen_batches(len(X), self._block_rows()):
-            codes[rows] = encode(A, self._normalized(X[rows], X.dtype))
+        encoding = self._encoding(self._params(X.dtype)[0])
+        codes = np.empty((len(X), self._n_features_out), X.dtype)
+        for rows in gen_batches(len(X), ENCODED_ROWS):
+            codes[rows] = encoding(self._normalized(X[rows], X.dtype))
         return codes * self.scale_**2
 
     def inverse_transform(self, X):
@@ -541,8 +641,8 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
         _, B = self._params(Y.dtype)
         X_hat = np.empty((len(Y), self.n_features_in_), Y.dtype)
-        for rows, Z_hat in self._decoded(B, Y / self.scale_**2):
-            X_hat[rows] = Z_hat[:, : self.n_features_in_]
+        for rows, Z_hat, _ in self._decoded(B, Y / self.scale_**2):
+            X_hat[rows] = self._turned_back(Z_hat)
         return X_hat * self.scale_ + self.mean_.astype(Y.dtype)
 
     # ------------------------------------------------------------------ what was fitted
@@ -550,19 +650,31 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     @property
     def encoder_(self) -> np.ndarray:
         """A_j, shape (n_components, D, D)."""
-        return self._encoder.transpose(1, 0, 2)
+        return self._matrices(self._encoder)
 
     @property
     def decoder_(self) -> np.ndarray:
         """B_j, shape (n_components, D, D)."""
-        return self._decoder[:, : self._n_features_out].transpose(1, 0, 2)
+        return self._matrices(self._decoder)[: self._n_features_out]
 
     @property
     def decoder_offset_(self) -> np.ndarray:
         """B_0, shape (D, D)."""
         if not self.constant_:
-            return np.zeros_like(self._decoder[:, 0])
-        return self._decoder[:, -1] * self.scale_**2
+            return np.zeros((self.n_features_in_, self.n_features_in_), self._dtype)
+        return self._matrices(self._decoder)[-1] * self._dtype.type(self.scale_**2)
+
+    def _matrices(self, T):
+        """Return fitted matrices in the coordinates of features, shape (k, D, D)."""
+        T = T.transpose(1, 0, 2)
+        if self._axes is None:
+            return T
+        (d, r), offset = self._axes.shape, bool(self.constant_)
+        turn = np.zeros((d + offset, r + offset), T.dtype)
+        turn[:d, :r] = self._axes
+        turn[d:, r:] = 1
+        T = turn @ T @ turn.T
+        return (T + T.transpose(0, 2, 1)) / 2
 
     @property
     def components_(self) -> tuple[np.ndarray, np.ndarray]:
@@ -636,8 +748,8 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         order = rng.permutation(n)
         return np.sort(order[held_out:]), np.sort(order[:held_out])
 
-    def _set_units(self, X):
-        """Set mean and scale."""
+    def _set_units(self, X, *, turn):
+        """Set mean and scale, the axes if samples are to be turned, and the constant."""
         d = X.shape[1]
         self.mean_ = X.mean(axis=0, dtype=np.float64) if self.offset else np.zeros(d)
         total = sum(
@@ -651,21 +763,47 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if self.scale_ <= max(floor, 1e-150):
             self.scale_ = 1.0
         self.mean_ = self.mean_.astype(X.dtype)
-        self.constant_ = 0.0
+        self.constant_, self._axes, self._variances = 0.0, None, None
+        if turn:
+            self._set_axes(self._normalized(X))
         if self.offset:
             c = self.constant
             if c == "auto":
                 # the spectral norm also counts the errors at the constant, which grow with it
-                c = CONSTANTS[0]
+                c = 1.0
                 if self.objective == "reconstruction":
-                    c = choose_constant(self._normalized(X), self.n_components)
+                    c = self._choose_constant(self._normalized(X))
             self.constant_ = c * self.scale_
 
-    def _check_warm(self, X):
-        if self._encoder.shape[1] != self.n_components or self.offset != bool(self.constant_):
+    def _choose_constant(self, Z):
+        return choose_constant(Z, self.n_components)
+
+    def _set_axes(self, Z):
+        """Choose the axes in which the descent goes on, from samples in units of the scale."""
+        axes, variances = principal_axes(Z)
+        if len(variances):
+            self._axes, self._variances = axes, variances
+
+    def _leave_axes(self):
+        """Go on in the features themselves: samples to come may vary along other axes."""
+        if self._axes is None:
+            return
+        A, B = self._matrices(self._encoder), self._matrices(self._decoder)
+        self._encoder, self._decoder = (np.ascontiguousarray(T.transpose(1, 0, 2)) for T in (A, B))
+        constant = self._direction[self._n_axes :]
+        direction = self._axes @ self._direction[: self._n_axes]
+        self._direction = np.append(direction, constant).astype(constant.dtype)
+        self._axes = self._variances = None
+
+    @property
+    def _n_axes(self):
+        return self.n_features_in_ if self._axes is None else self._axes.shape[1]
+
+    def _check_warm(self):
+        if self._n_features_out != self.n_components or self.offset != bool(self.constant_):
             raise ValueError(
                 "warm_start can't change n_components or offset: the fitted components are "
-                f"{self._encoder.shape[1]}, with offset={bool(self.constant_)}"
+                f"{self._n_features_out}, with offset={bool(self.constant_)}"
             )
 
     @property
@@ -673,32 +811,33 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return np.dtype(np.float32 if self.precision == "single" else np.float64)
 
     def _normalized(self, X, dtype=None):
-        """Return samples in units of the scale, with the constant coordinate."""
+        """Return samples in units of the scale and along the axes, with the constant."""
         dtype = self._work_dtype if dtype is None else dtype
-        n, d = X.shape
-        Z = np.empty((n, d + bool(self.constant_)), dtype)
-        np.subtract(X, self.mean_, out=Z[:, :d], casting="same_kind")
-        Z[:, :d] /= dtype.type(self.scale_) if dtype == X.dtype else self.scale_
-        Z[:, d:] = self.constant_ / self.scale_
-        return Z
+        Z = np.subtract(X, self.mean_, dtype=dtype, casting="same_kind")
+        Z /= dtype.type(self.scale_) if dtype == X.dtype else self.scale_
+        if self._axes is not None:
+            Z = Z @ self._axes.astype(dtype)
+        if not self.constant_:
+            return Z
+        return np.hstack([Z, np.full((len(Z), 1), self.constant_ / self.scale_, dtype)])
+
+    def _turned_back(self, Z):
+        """Return the features of normalised samples, still centred and in units of the scale."""
+        Z = Z[:, : self._n_axes]
+        return Z if self._axes is None else Z @ self._axes.T.astype(Z.dtype)
 
     def _corrupted(self, Z, rng):
-        """Return samples with noise, in units of the scale."""
-        d = self.n_features_in_
+        """Return normalised samples with noise."""
         if self.noise is None or self.noise_level == 0:
             return Z
-        Z = Z.copy()
+        X = self._turned_back(Z) * self.scale_ + self.mean_
         if self.noise == "gaussian":
-            noise = rng.standard_normal((len(Z), d))
-            Z[:, :d] += (self.noise_level / self.scale_ * noise).astype(Z.dtype)
+            X += self.noise_level * rng.standard_normal(X.shape)
         elif self.noise == "speckle":
-            lost = rng.random_sample((len(Z), d)) < self.noise_level
-            zero = (-self.mean_ / self.scale_).astype(Z.dtype)
-            Z[:, :d] = np.where(lost, zero, Z[:, :d])
+            X[rng.random_sample(X.shape) < self.noise_level] = 0
         else:
-            noisy = self.noise(Z[:, :d] * self.scale_ + self.mean_, rng)
-            Z[:, :d] = (noisy - self.mean_) / self.scale_
-        return Z
+            X = self.noise(X, rng)
+        return self._normalized(X, Z.dtype)
 
     # ------------------------------------------------------------------ descent
 
@@ -708,6 +847,9 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if self.offset:
             self._direction = np.zeros_like(self._direction)
             self._direction[-1] = 1
+        return self._start_params(Z, rng)
+
+    def _start_params(self, Z, rng):
         k, d = self.n_components, Z.shape[1]
         if self.init == "random":
             A, B = (_random_symmetric(d, k, Z.dtype, rng) for _ in range(2))
@@ -717,32 +859,49 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 B = np.concatenate([B, constant], axis=1)
             return [A, B]
         if self.offset:
-            return list(pca_start(Z, k, rng))
+            corner = self.objective == "reconstruction" and self.constant_ > self.scale_
+            return list(pca_start(Z, k, rng, corner=corner))
         if len(Z) > START_SAMPLES:
             Z = Z[rng.choice(len(Z), START_SAMPLES, replace=False)]
         return list(kpca_start(Z, k, rng))
 
     def _rate(self):
-        """Return the first step of the optimiser, for normalised samples."""
+        """Return the largest step of the optimiser, for normalised samples."""
         rate = self.learning_rate
         if rate is None:
             rate = RATES[self.solver, self.objective]
-        size = self.n_features_in_ + bool(self.constant_)
+        size = self._n_axes + bool(self.constant_)
         return rate / size if self.solver == "adam" else rate
 
-    def _descend(self, params, Z, held_out, rng):
-        """Minimise, and keep the best iterate."""
+    def _penalty(self):
+        return PENALTIES[self.objective] if self.penalty is None else self.penalty
+
+    def _make_optimizer(self, params):
+        if self.solver != "adam" or self._axes is None:
+            return make_optimizer(self.solver)
+        sizes = (self._variances / self._variances[0]) ** (
+            STEP_POWER[self.objective, self.offset] / 2
+        )
+        if self.constant_:
+            # a linear term is larger than a quadratic one by the constant, so its steps are smaller
+            sizes = np.append(sizes, min(1.0, self.scale_ / self.constant_))
+        steps = np.outer(sizes, sizes)
+        steps = np.minimum(steps / np.sqrt(np.mean(steps**2)), STEP_LIMIT)
+        return make_optimizer("adam", steps=[steps[:, None, :]] * len(params))
+
+    def _descend(self, params, Z, monitor, rng):
+        """Minimise, and keep the best iterate on the samples held out, or else on some others."""
         n = len(Z)
         n_epochs = self.n_epochs
         if n_epochs is None:
             n_epochs = int(np.clip(round(14 * (3000 / n) ** (2 / 3)), 4, 100))
-        monitor = held_out
+        patience = self.n_iter_no_change or n_epochs
         if not len(monitor):
-            few = n > MONITOR_SAMPLES
-            monitor = Z[rng.choice(n, MONITOR_SAMPLES, replace=False)] if few else Z
+            many = n > MONITOR_SAMPLES
+            monitor = Z[rng.choice(n, MONITOR_SAMPLES, replace=False)] if many else Z
         noisy = self._corrupted(monitor, rng)
-        optimizer = make_optimizer(self.solver)
-        origin = [p.copy() for p in params] if self.penalty else None
+        optimizer = self._make_optimizer(params)
+        origin = [p.copy() for p in params] if self._penalty() else None
         # a start for the eigenvector of each sample: never the sample, which would give it away
         vectors = None
         if self.objective == "reconstruction":
@@ -750,7 +909,7 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             vectors = np.tile(direction, (n, 1))
         batches = -(-n // self.batch_size)
         rates = self._rate() * np.array(
-            [cosine(t, batches * n_epochs) for t in range(batches * n_epochs)]
+            [cosine(t, batches * n_epochs, WARM) for t in range(batches * n_epochs)]
         ).reshape(n_epochs, batches)
         best = [p.copy() for p in params]
         self._keep(best)
@@ -772,7 +931,7 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                     self._keep(params)
                     if self.callback(self, epoch):
                         break
-                if self.early_stopping and epoch + 1 - self.best_epoch_ >= self.n_iter_no_change:
+                if self.early_stopping and epoch + 1 - self.best_epoch_ >= patience:
                     break
         except (FloatingPointError, np.linalg.LinAlgError):
             warnings.warn(
@@ -826,7 +985,7 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             if vectors is not None:
                 vectors[rows] = V
             if origin is not None:
-                pull = self.penalty * rates[t] / self._rate()
+                pull = self._penalty() * min(1, self.batch_size / n) * rates[t] / self._rate()
                 for p, o in zip(params, origin, strict=True):
                     p -= p.dtype.type(pull) * (p - o)
         return total / n * self.scale_**2
@@ -847,39 +1006,53 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             towards = self._towards(Z.dtype)
             return objectives.reconstruction(product, Z, start, steps=steps, towards=towards)
 
-        return gradients(*params, self._corrupted(Z, rng), loss)
+        return self._batch_gradients(params, self._corrupted(Z, rng), loss)
+
+    def _batch_gradients(self, params, Z, loss):
+        return gradients(*params, Z, loss)
+
+    def _encoding(self, A):
+        """Return the map from normalised samples to codes."""
+        return lambda Z: encode(A, Z)
 
     def _towards(self, dtype):
         """Return the direction in which every sample has a positive coordinate."""
-        return self._direction.astype(dtype) if self.constant_ else np.ones(1, dtype)
+        if self.constant_:
+            return self._direction.astype(dtype)
+        # the sum of the features
+        return np.ones(1, dtype) if self._axes is None else self._axes.sum(axis=0).astype(dtype)
 
     def _score(self, params, Z, targets):
-        """Return the mean of ||g(f(z)) - target||^2, in the units of X."""
+        """Return the mean of ||g(f(z)) - target||^2 in the units of X, and note the gap."""
         A, B = params
-        d, total = self.n_features_in_, 0.0
-        Y = np.concatenate([encode(A, Z[rows]) for rows in gen_batches(len(Z), 500)])
-        for rows, Z_hat in self._decoded(B, Y, tol=MONITOR_TOL):
+        d, total = self._n_axes, 0.0
+        encoding = self._encoding(A)
+        Y = np.concatenate([encoding(Z[rows]) for rows in gen_batches(len(Z), ENCODED_ROWS)])
+        gaps = []
+        for rows, Z_hat, ratios in self._decoded(B, Y, tol=MONITOR_TOL):
             residuals = Z_hat[:, :d] - targets[rows, :d]
             total += float(np.sum(residuals * residuals, dtype=np.float64))
+            gaps.append(ratios)
+        self.gap_curve_.append(float(np.median(np.concatenate(gaps))))
         return total / len(Z) * self.scale_**2
 
     def _decoded(self, B, Y, tol=None):
-        """Yield slices of rows and the samples of these codes, all in units of the scale."""
+        """Yield slices of rows, the samples of these codes in units of the scale, and how clear."""
         form = B.shape[1] >= FORM_IN_DECODING
         direction = self._direction.astype(Y.dtype)
         for rows in gen_batches(len(Y), self._block_rows()):
             Y1 = _with_constant(Y[rows], B)
             shape = (len(Y1), len(B))
-            Z_hat, _ = objectives.decode(
+            Z_hat, ratios = objectives.decode(
                 matrix_product(B, Y1, form=form),
                 objectives.mixed_start(direction, shape),
                 towards=self._towards(Y.dtype),
                 tol=tol,
             )
-            yield rows, Z_hat
+            yield rows, Z_hat, ratios
 
     def _block_rows(self):
-        return max(16, BLOCK_SIZE // (self.n_features_in_ + 1) ** 2)
+        return max(16, BLOCK_SIZE // (self._n_axes + 1) ** 2)
 
     def _keep(self, params):
         """Make these the fitted components, exactly symmetric."""

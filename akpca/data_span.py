@@ -27,25 +27,25 @@ import numpy as np
 from scipy import linalg
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import objectives
 from .autoencoding import (
     AKPCA,
     BLOCK_SIZE,
-    FRESH_STEPS,
-    MONITOR_TOL,
     START_SAMPLES,
-    _best_factor,
+    best_factors,
+    choose_constant,
+    principal_axes,
 )
 from .eigen import leading_eigenpairs
 from .kernels import BLOCK_ROWS
 from .nystrom import _cluster_centers
+from .optim import make_optimizer
 
 SAMPLINGS = ("uniform", "kmeans")
 # As many samples as the report had.
 DEFAULT_LANDMARKS = 3000
-# Adam's first step, in units of the root mean squared entry of a component of norm 1; SGD's and
+# Adam's largest step, in units of the root mean squared entry of a component of norm 1; SGD's and
 # SVRG's, in units of such a component.
 RATES = {
     ("adam", "reconstruction"): 0.4,
@@ -55,6 +55,9 @@ RATES = {
     ("svrg", "reconstruction"): 0.1,
     ("svrg", "spectral"): 0.05,
 }
+# The constant coordinate for samples to which 1 is too small: larger than AKPCA's, as a corner need
+# not be in the span.
+LARGE_CONSTANT = 8.0
 # Directions of the span whose eigenvalue is below this part of the largest are left out: in them
 # the rounding of kernel values would show.
 RANK_FLOOR = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-11}
@@ -260,7 +263,7 @@ verbose, callback
         As in `AKPCA`, with its defaults. The start 'kpca' is kernel PCA within the span, which is
         exact with all samples as landmarks.
     learning_rate : float, default=None
-        The first step; None is a value that suits every scale, dimension and k that was tried.
+        The largest step; None is a value that suits every scale, dimension and k that was tried.
         For 'adam' in units of the root mean squared entry of a component of norm 1; for the
         others, of such a component.
 
@@ -277,7 +280,7 @@ verbose, callback
         The symmetric matrices A_j and B_j, formed when asked for.
     decoder_offset_ : ndarray of shape (D, D)
         B_0; 0 without an offset.
-    mean_, constant_, scale_, loss_curve_, monitor_curve_, best_epoch_, n_iter_
+    mean_, constant_, scale_, loss_curve_, monitor_curve_, gap_curve_, best_epoch_, n_iter_
         As in `AKPCA`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -320,12 +323,12 @@ verbose, callback
         learning_rate=None,
         n_epochs=None,
         batch_size=100,
-        penalty=0.0,
+        penalty=None,
         noise=None,
         noise_level=0.1,
         early_stopping=False,
         validation_fraction=0.1,
-        n_iter_no_change=10,
+        n_iter_no_change=None,
         warm_start=False,
         precision="single",
         random_state=None,
@@ -358,27 +361,6 @@ verbose, callback
         self.sampling = sampling
         self.rank = rank
 
-    def transform(self, X):
-        """Return the codes f(x) of the rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_new, n_features)
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_new, n_components)
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        if not self.constant_:
-            self._warn_of_signs(X)
-        encode = self._encoding(self._params(X.dtype)[0])
-        codes = np.empty((len(X), self._n_features_out), X.dtype)
-        for rows in gen_batches(len(X), BLOCK_ROWS):
-            codes[rows] = encode(self._normalized(X[rows], X.dtype))
-        return codes * self.scale_**2
-
     # ------------------------------------------------------------------ what was fitted
 
     @property
@@ -403,23 +385,6 @@ verbose, callback
         return self._span.basis.shape[1]
 
     @property
-    def encoder_(self) -> np.ndarray:
-        """A_j, shape (n_components, D, D)."""
-        return self._matrices(self._encoder).transpose(1, 0, 2)
-
-    @property
-    def decoder_(self) -> np.ndarray:
-        """B_j, shape (n_components, D, D)."""
-        return self._matrices(self._decoder[: self._n_features_out]).transpose(1, 0, 2)
-
-    @property
-    def decoder_offset_(self) -> np.ndarray:
-        """B_0, shape (D, D)."""
-        if not self.constant_:
-            return np.zeros((self.n_features_in_, self.n_features_in_), self._dtype)
-        return self._matrices(self._decoder[-1:])[:, 0] * self._dtype.type(self.scale_**2)
-
-    @property
     def _n_features_out(self):
         return len(self._encoder)
 
@@ -429,7 +394,7 @@ verbose, callback
 
     def _matrices(self, T):
         span = self._span.astype(T.dtype)
-        return span.matrices(span.expand(T))
+        return span.matrices(span.expand(T)).transpose(1, 0, 2)
 
     # ------------------------------------------------------------------ samples
 
@@ -443,22 +408,16 @@ verbose, callback
             )
         return X
 
-    def _check_warm(self, X):
-        if len(self._encoder) != self.n_components or self.offset != bool(self.constant_):
-            raise ValueError(
-                "warm_start can't change n_components or offset: the fitted components are "
-                f"{len(self._encoder)}, with offset={bool(self.constant_)}"
-            )
+    def _choose_constant(self, Z):
+        return choose_constant(Z, self.n_components, LARGE_CONSTANT)
+
+    def _set_axes(self, Z):
+        """Stay with the features, since their axes would be a matrix of d^2 numbers."""
 
     def _choose_landmarks(self, Z, rng):
         """Return landmarks among normalised samples."""
         n, d, k = len(Z), self.n_features_in_, self.n_components
         m = min(n, DEFAULT_LANDMARKS) if self.n_landmarks is None else self.n_landmarks
-        if m > n:
-            raise ValueError(
-                f"n_landmarks={m}, but early_stopping leaves only {n} samples to choose them from: "
-                "give at most that many"
-            )
         if k > m + (d if self.offset else 0):
             raise ValueError(
                 f"n_components={k}, but the span of {m} landmarks has no more dimensions than "
@@ -471,12 +430,8 @@ verbose, callback
 
     # ------------------------------------------------------------------ descent
 
-    def _start(self, Z, rng):
+    def _start_params(self, Z, rng):
         """Choose the span; return encoder and decoder to start from, in its coordinates."""
-        self._direction = Z.mean(axis=0)
-        if self.offset:
-            self._direction = np.zeros_like(self._direction)
-            self._direction[-1] = 1
         varies = np.ptp(Z[:, : self.n_features_in_], axis=0) > 0 if self.offset else None
         landmarks = self._choose_landmarks(Z, rng)
         span = Span(landmarks, constant=self.offset, rank=self.rank, varies=varies)
@@ -502,31 +457,17 @@ verbose, callback
             rate = RATES[self.solver, self.objective]
         return rate / np.sqrt(max(self._span.size, 1)) if self.solver == "adam" else rate
 
-    def _gradients(self, params, Z, start, warm, rng):
-        def loss(product):
-            if self.objective == "spectral":
-                return objectives.spectral(product, Z, start)
-            steps = objectives.RECONSTRUCTION_STEPS if warm else FRESH_STEPS
-            towards = self._towards(Z.dtype)
-            return objectives.reconstruction(product, Z, start, steps=steps, towards=towards)
+    def _make_optimizer(self, params):
+        return make_optimizer(self.solver)
 
-        return span_gradients(self._span, *params, self._corrupted(Z, rng), loss)
+    def _batch_gradients(self, params, Z, loss):
+        return span_gradients(self._span, *params, Z, loss)
 
     def _encoding(self, H):
         """Return the map from normalised samples to codes."""
         span = self._span.astype(H.dtype)
         coefficients = span.expand(H).T
         return lambda Z: span.inner(Z, Z) @ coefficients
-
-    def _score(self, params, Z, targets):
-        H, G = params
-        d, total = self.n_features_in_, 0.0
-        encode = self._encoding(H)
-        Y = np.concatenate([encode(Z[rows]) for rows in gen_batches(len(Z), BLOCK_ROWS)])
-        for rows, Z_hat in self._decoded(G, Y, tol=MONITOR_TOL):
-            residuals = Z_hat[:, :d] - targets[rows, :d]
-            total += float(np.sum(residuals * residuals, dtype=np.float64))
-        return total / len(Z) * self.scale_**2
 
     def _decoded(self, G, Y, tol=None):
         span = self._span.astype(Y.dtype)
@@ -542,13 +483,13 @@ verbose, callback
         numbers = m + 2 * objectives.CYCLE * size
         for rows in gen_batches(len(Y), max(1, BLOCK_SIZE // numbers)):
             Y1 = np.hstack([Y[rows], np.ones((len(Y[rows]), len(G) - Y.shape[1]), Y.dtype)])
-            Z_hat, _ = objectives.decode(
+            Z_hat, ratios = objectives.decode(
                 span.product(Y1 @ coefficients),
                 objectives.mixed_start(direction, (len(Y1), size)),
                 towards=self._towards(Y.dtype),
                 tol=tol,
             )
-            yield rows, Z_hat
+            yield rows, Z_hat, ratios
 
     def _keep(self, params):
         self._encoder, self._decoder = (p.astype(self._dtype) for p in params)
@@ -598,20 +539,11 @@ def pca_rows(span: Span, X: np.ndarray, k: int, random_state=None) -> tuple[np.n
     """
     d, c = X.shape[1] - 1, float(X[0, -1])
     X = X[:, :d]
-    # of the smaller Gram matrix, which is never larger than the samples
-    by_features = d <= len(X)
-    gram = (X.T @ X if by_features else X @ X.T).astype(np.float64)
-    found = 0
-    axes = np.zeros((d, 0), X.dtype)
-    if gram.any():
-        values, axes, _ = leading_eigenpairs(gram, min(k, len(gram)), random_state=random_state)
-        found = int(np.sum(values > d * np.finfo(X.dtype).eps * values[0]))
-        axes = axes[:, :found].astype(X.dtype)
-        if not by_features:
-            axes = X.T @ (axes / np.sqrt(values[:found]).astype(X.dtype))
+    axes, _ = principal_axes(X, k, random_state=random_state)
+    axes, found = axes.astype(X.dtype), axes.shape[1]
     rows = np.zeros((found, span.size), X.dtype)
     rows[:, -1 - d : -1] = axes.T if span.varies is None else axes.T * span.varies
-    gain, _ = _best_factor(np.linalg.norm(X @ axes, axis=1), c)
+    gain, _, _ = best_factors(np.linalg.norm(X @ axes, axis=1), c)
     return rows, gain
 
 

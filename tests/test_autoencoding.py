@@ -23,11 +23,14 @@ from sklearn.utils.estimator_checks import (
 from akpca import KernelPCA, objectives, pca, reference, relative_error
 from akpca.autoencoding import (
     AKPCA,
+    best_factors,
+    choose_constant,
     encode,
     gradients,
     kpca_start,
     matrix_product,
     pca_start,
+    principal_axes,
 )
 from akpca.optim import SGD
 
@@ -329,22 +332,77 @@ def test_kpca_start_is_kernel_pca():
     np.testing.assert_array_equal(A, B)
 
 
+def start_excess(X, k, c, **options):
+    """Return by how much the start's error is above PCA's, relative to it."""
+    Z = np.hstack([X, np.full((len(X), 1), c)])
+    A, B = pca_start(Z, k, 0, **options)
+    Y = np.hstack([encode(A, Z), np.ones((len(X), 1))])
+    axis = np.eye(Z.shape[1])[-1]
+    Z_hat, _ = objectives.decode(matrix_product(B, Y), axis, shape=Z.shape, towards=axis)
+    return relative_error(X, Z_hat[:, :-1]) / relative_error(X, pca(X, k).reconstruct(X)) - 1
+
+
+def unit_samples(spread):
+    """Return centred samples of mean squared norm 1; norms vary more for a larger spread."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 8)) * np.linspace(1, 0.1, 8)
+    X *= np.exp(spread * rng.standard_normal((200, 1)))
+    X -= X.mean(axis=0)
+    return X / np.sqrt(np.mean(np.sum(X**2, axis=1)))
+
+
 def test_pca_start_comes_near_pca_and_nearer_for_a_large_constant():
     """Error over PCA's: a few per cent at c = 1, gone for large c."""
-    X = np.random.default_rng(0).standard_normal((200, 8)) * np.linspace(1, 0.1, 8)
-    X -= X.mean(axis=0)
-    X /= np.sqrt(np.mean(np.sum(X**2, axis=1)))
-    best = relative_error(X, pca(X, 3).reconstruct(X))
-    excess = []
-    for c in (1.0, 3.0, 30.0):
-        Z = np.hstack([X, np.full((200, 1), c)])
-        A, B = pca_start(Z, 3, 0)
-        Y = np.hstack([encode(A, Z), np.ones((200, 1))])
-        axis = np.eye(9)[-1]
-        Z_hat, _ = objectives.decode(matrix_product(B, Y), axis, shape=Z.shape, towards=axis)
-        excess.append(relative_error(X, Z_hat[:, :8]) / best - 1)
+    excess = [start_excess(unit_samples(0), 3, c) for c in (1.0, 3.0, 30.0)]
     assert 0.2 > excess[0] > excess[1] > excess[2] > -1e-6
     assert excess[2] < 1e-3
+
+
+@pytest.mark.parametrize("c", [2.0, 4.0, 8.0])
+def test_a_corner_makes_the_start_pca(c):
+    """With beta free the start is nearer to PCA by far more than twice the constant would do."""
+    X = unit_samples(0.5)
+    plain, corner = start_excess(X, 3, c), start_excess(X, 3, c, corner=True)
+    assert -1e-6 < corner < plain / 20
+    assert corner < start_excess(X, 3, 2 * c)
+
+
+def test_corner_of_large_constants():
+    """By the expansion: beta = -2 and gamma = 3."""
+    gamma, beta, _ = best_factors(np.linspace(0.1, 1, 50), 50.0, corner=True)
+    assert (gamma, beta) == (pytest.approx(3, abs=0.05), pytest.approx(-2, abs=0.05))
+
+
+def test_constant_grows_with_the_spread_of_norms(digits):
+    """1 for digits, few components or many; larger, with PCA as the start, if norms vary more."""
+    X = digits[0] - digits[0].mean(axis=0)
+    for k in (1, 3, 40):
+        assert choose_constant(X / np.sqrt(np.mean(np.sum(X**2, axis=1))), k) == 1
+    X = unit_samples(0.5)
+    assert choose_constant(X, 3) == 4
+    assert choose_constant(X, 3, 8.0) == 8
+    model = AKPCA(3, n_epochs=0).fit(X)
+    assert model.constant_ == pytest.approx(4)
+    best = relative_error(X, pca(X, 3).reconstruct(X))
+    assert error(model, X) == pytest.approx(best, rel=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(300, 12), (12, 300)])
+def test_principal_axes_are_those_of_the_svd(shape):
+    """By either Gram matrix, all or some; axes without variance are left out."""
+    X = np.random.default_rng(0).standard_normal(shape)
+    X[:, 3] = 0
+    X -= X.mean(axis=0)
+    s, Vt = np.linalg.svd(X, full_matrices=False)[1:]
+    for k, found in ((None, 11), (4, 4)):
+        axes, variances = principal_axes(X, k, random_state=0)
+        assert axes.shape == (shape[1], found)
+        np.testing.assert_allclose(axes.T @ axes, np.eye(found), atol=1e-9)
+        np.testing.assert_allclose(variances, s[:found] ** 2 / len(X), rtol=1e-9)
+        np.testing.assert_allclose(np.abs(np.sum(axes.T * Vt[:found], axis=1)), 1, atol=1e-9)
+    axes, variances = principal_axes(np.zeros((5, 3)))
+    assert axes.shape == (3, 0)
+    assert variances.shape == (0,)
 
 
 @pytest.mark.parametrize("offset", [False, True])
@@ -397,6 +455,92 @@ def test_fitted_attributes_are_the_formulas(digits):
         np.testing.assert_allclose(model.inverse_transform(Y), X_hat, atol=1e-6)
         assert model.n_iter_ == len(model.loss_curve_) == 4
         assert len(model.monitor_curve_) == 5
+
+
+@pytest.mark.parametrize("objective", ["reconstruction", "spectral"])
+def test_turned_samples_give_turned_answers(objective, digits):
+    """As the descent goes along principal axes, a rotation of the features changes nothing.
+
+    But for the directions that random starts of eigenvectors take, which few steps do not forget.
+    """
+    X = digits[0][:150]
+    Q, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((64, 64)))
+    model = AKPCA(4, objective=objective, precision="double", **QUICK)
+    straight = clone(model).fit(X)
+    turned = clone(model).fit(X @ Q)
+    tol = 1e-3 if objective == "reconstruction" else 0.02
+    assert error(turned, X @ Q) == pytest.approx(error(straight, X), rel=tol)
+    X_hat = straight.inverse_transform(straight.transform(X))
+    X_turned = turned.inverse_transform(turned.transform(X @ Q)) @ Q.T
+    assert relative_error(X_hat, X_turned) < tol
+
+
+def test_gap_is_watched(digits):
+    """The median of lambda_2 / lambda_1 at the start and after each epoch, as eigvalsh finds it."""
+    X = digits[0][:200]
+    for offset in (False, True):
+        model = AKPCA(3, offset=offset, **QUICK).fit(X)
+        assert len(model.gap_curve_) == len(model.monitor_curve_) == 5
+        assert all(0 <= ratio < 1 for ratio in model.gap_curve_)
+        last = model.best_epoch_
+        M = model.decoder_offset_ + np.tensordot(model.transform(X), model.decoder_, 1)
+        values = np.maximum(np.linalg.eigvalsh(M)[:, -2:], 0)
+        assert model.gap_curve_[last] == pytest.approx(
+            np.median(values[:, 0] / values[:, 1]), rel=0.05
+        )
+
+
+def test_many_features_cost_only_what_samples_span(digits):
+    """60 samples of 5,000 features: components of rank 59 and no matrix of 5,000 x 5,000."""
+    X = digits[0][:60] @ np.random.default_rng(0).standard_normal((64, 5000))
+    model = AKPCA(3, n_epochs=20, random_state=0).fit(X)
+    assert model._encoder.size < 3 * 61**2
+    linear = pca(X, 3)
+    assert error(model, X) < 0.8 * relative_error(X, linear.reconstruct(X))
+
+
+def test_features_that_never_vary_have_no_components(digits):
+    """Corners of the digits: neither codes nor decoder know them."""
+    X = digits[0]
+    never = np.ptp(X, axis=0) == 0
+    assert never.any()
+    model = AKPCA(4, **QUICK).fit(X)
+    for T in (*model.components_, model.decoder_offset_[None]):
+        assert np.abs(T[:, :-1][:, never]).max() < 1e-6 * np.abs(T).max()
+
+
+@pytest.mark.parametrize("offset", [False, True])
+def test_partial_fit_leaves_the_axes(offset, digits):
+    """Between `fit` and `partial_fit` the model stays the same, but for rounding."""
+    X, X_new = digits
+    model = AKPCA(4, offset=offset, **QUICK).fit(X)
+    codes = model.transform(X_new)
+    X_hat, matrices = model.inverse_transform(codes), model.decoder_
+    model._leave_axes()
+    np.testing.assert_allclose(model.transform(X_new), codes, atol=1e-8)
+    np.testing.assert_allclose(model.inverse_transform(codes), X_hat, atol=1e-6)
+    np.testing.assert_allclose(model.decoder_, matrices, atol=1e-12)
+    model.set_params(learning_rate=0.05)
+    before = error(model, X_new)
+    for _ in range(3):
+        model.partial_fit(X_new)
+    assert error(model, X_new) < before
+
+
+def test_a_penalty_holds_components_near_the_start(digits):
+    """The larger, the nearer; 0 is free; and the default is the one that is documented."""
+    X = digits[0]
+    start = AKPCA(4, n_epochs=0).fit(X)
+
+    def moved(penalty, objective="reconstruction"):
+        model = AKPCA(4, objective=objective, penalty=penalty, **QUICK).fit(X)
+        return np.linalg.norm(model.decoder_ - start.decoder_)
+
+    distances = [moved(penalty) for penalty in (0.0, 0.15, 0.5, 1.0)]
+    assert distances == sorted(distances, reverse=True)
+    assert distances[3] < 0.8 * distances[0]
+    assert moved(None) == distances[1]
+    assert moved(None, "spectral") == moved(0.0, "spectral")
 
 
 @pytest.mark.parametrize("solver", ["sgd", "svrg", "adam"])
@@ -548,6 +692,16 @@ def test_early_stopping_stops_and_chooses_on_the_held_out_part():
     assert model.n_iter_ < 80
     assert model.n_iter_ == model.best_epoch_ + 3
     assert min(model.monitor_curve_) <= model.monitor_curve_[0]
+
+
+def test_early_stopping_without_patience_sees_the_whole_schedule(digits):
+    """Many components, where nothing is gained before the steps become small again."""
+    X, X_new = digits
+    model = AKPCA(30, early_stopping=True, n_epochs=20, random_state=0).fit(X)
+    assert model.n_iter_ == 20
+    assert model.best_epoch_ > 10
+    linear = pca(X, 30)
+    assert error(model, X_new) < relative_error(X_new, linear.reconstruct(X_new))
 
 
 def test_partial_fit_learns_and_fit_starts_anew(digits):

@@ -365,19 +365,17 @@ def test_interrupt_leaves_a_usable_model(digits):
     assert error(model, X) < error(start, X)
 
 
-def test_early_stopping_holds_samples_out(digits):
-    """Early stopping stops, and the held-out part is no landmark."""
+def test_early_stopping_stops(digits):
+    """After so many epochs without a gain; landmarks may be any samples."""
     X = digits[0][:100]
     model = DataSpanAKPCA(
         6, early_stopping=True, validation_fraction=0.3, n_iter_no_change=2, n_epochs=200
     )
-    model.set_params(random_state=0, learning_rate=0.5, n_landmarks=70).fit(X)
+    model.set_params(random_state=0, learning_rate=0.5, n_landmarks=100).fit(X)
     assert model.n_iter_ < 200
     assert model.n_iter_ - model.best_epoch_ == 2
     nearest = np.abs(model.landmarks_[:, None] - X).max(axis=2).min(axis=0)
-    assert np.sum(nearest < 1e-5) == 70
-    with pytest.raises(ValueError, match="n_landmarks=71, but early_stopping leaves only 70"):
-        model.set_params(n_landmarks=71).fit(X)
+    assert nearest.max() < 1e-5
 
 
 def test_noise_helps_against_noise(digits):
