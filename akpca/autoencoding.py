@@ -713,6 +713,11 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 "Negative values in data: offset=False can't tell x from -x, so that it takes "
                 "non-negative samples only; use offset=True"
             )
+        if self.noise == "speckle" and self.noise_level > 1:
+            raise ValueError(
+                f"noise_level={self.noise_level} must be from 0 to 1 for noise='speckle', the "
+                "probability that an entry is set to 0"
+            )
         if self.offset and self.init == "kpca":
             raise ValueError("init='kpca' needs offset=False; use 'auto', 'pca' or 'random'")
         if not self.offset and self.init == "pca":
@@ -752,16 +757,23 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Set mean and scale, the axes if samples are to be turned, and the constant."""
         d = X.shape[1]
         self.mean_ = X.mean(axis=0, dtype=np.float64) if self.offset else np.zeros(d)
-        total = sum(
-            float(np.sum((X[rows] - self.mean_) ** 2)) for rows in gen_batches(len(X), 1000)
-        )
+        info = np.finfo(X.dtype)
+        with np.errstate(over="ignore", under="ignore"):
+            spread = float(np.ptp(X, axis=0).max() if self.offset else X.max())
+            total = sum(
+                float(np.sum((X[rows] - self.mean_) ** 2)) for rows in gen_batches(len(X), 1000)
+            )
         self.scale_ = float(np.sqrt(total / len(X)))
-        if not np.isfinite(self.scale_):
-            raise ValueError("X is too large: the squares of its entries overflow; scale it down")
-        # what rounding leaves of constant samples is no scale
-        floor = 4 * np.finfo(X.dtype).eps * float(np.linalg.norm(self.mean_))
-        if self.scale_ <= max(floor, 1e-150):
+        if spread <= 4 * info.eps * np.abs(self.mean_).max():
+            # what rounding leaves of constant samples is no scale
             self.scale_ = 1.0
+        low, high = 100 * float(info.tiny) ** 0.5, float(info.max) ** 0.5 / 100
+        if not low < self.scale_ < high:
+            size, way = ("small", "up") if self.scale_ <= low else ("large", "down")
+            raise ValueError(
+                f"X is too {size}: codes are squares of its entries, which {X.dtype} can't hold; "
+                f"scale it {way}"
+            )
         self.mean_ = self.mean_.astype(X.dtype)
         self.constant_, self._axes, self._variances = 0.0, None, None
         if turn:
@@ -813,13 +825,15 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _normalized(self, X, dtype=None):
         """Return samples in units of the scale and along the axes, with the constant."""
         dtype = self._work_dtype if dtype is None else dtype
-        Z = np.subtract(X, self.mean_, dtype=dtype, casting="same_kind")
-        Z /= dtype.type(self.scale_) if dtype == X.dtype else self.scale_
-        if self._axes is not None:
-            Z = Z @ self._axes.astype(dtype)
-        if not self.constant_:
-            return Z
-        return np.hstack([Z, np.full((len(Z), 1), self.constant_ / self.scale_, dtype)])
+        size = self._n_axes
+        axes = None if self._axes is None else self._axes.astype(dtype)
+        Z = np.empty((len(X), size + bool(self.constant_)), dtype)
+        for rows in gen_batches(len(X), BLOCK_ROWS):
+            # in the precision of X, lest a large mean swallow what varies
+            block = ((X[rows] - self.mean_) / self.scale_).astype(dtype, copy=False)
+            Z[rows, :size] = block if axes is None else block @ axes
+        Z[:, size:] = self.constant_ / self.scale_
+        return Z
 
     def _turned_back(self, Z):
         """Return the features of normalised samples, still centred and in units of the scale."""
