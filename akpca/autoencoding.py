@@ -29,6 +29,7 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.utils import check_array, check_random_state, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import svd_flip
@@ -54,13 +55,15 @@ RATES = {
 }
 # Adam's steps at entry (r, s) are proportional to (variance of r times that of s) to half this
 # power, but not more than so many times their root mean square. The larger, the less is learnt by
-# heart, and the later; without an offset the mean's axis has most of the variance.
+# heart, and the later: most where PCA is hard to beat. Without an offset the mean's axis has most
+# of the variance.
 STEP_POWER = {
-    ("reconstruction", True): 1.25,
+    ("reconstruction", True): 0.75,
     ("reconstruction", False): 0.5,
     ("spectral", True): 0.5,
     ("spectral", False): 0.5,
 }
+CAUTIOUS_POWER = 1.25
 STEP_LIMIT = 10.0
 # How strongly components are pulled back to the start, unless the user says. The spectral loss fits
 # too little rather than too much.
@@ -83,10 +86,9 @@ START_SAMPLES, MONITOR_SAMPLES = 5000, 500
 MONITOR_TOL, FRESH_STEPS = 3e-3, 12
 # Mean loss, of samples of mean squared norm 1, at which a descent has got out of hand.
 DIVERGED = 1e4
-# The appended coordinate, relative to the root mean squared norm of the centred samples: 1 if the
-# start then loses at most this part of the variance more than PCA, or else larger. Digits lose .002
-# to .005, whatever k is, and photographs .008 to .017.
-EXCESS, LARGE_CONSTANT = 0.0065, 4.0
+# The constant coordinate of samples that have little to tell beyond PCA, in units of the root mean
+# squared norm of the centred samples; that of others is 1. And how many are asked.
+LARGE_CONSTANT, PROBED_SAMPLES = 4.0, 2000
 
 
 def encode(A: np.ndarray, X: np.ndarray) -> np.ndarray:
@@ -241,15 +243,25 @@ def pca_start(
 
 
 def choose_constant(X: np.ndarray, k: int, large: float = LARGE_CONSTANT) -> float:
-    """Return a constant coordinate for centred samples of mean squared norm 1.
+    """Return a constant coordinate for centred samples of mean squared norm 1: 1 or `large`.
 
     The smaller it is, the more the quadratic terms can do; the larger, the nearer `pca_start` is
-    to PCA. It is 1 if the start, without a corner, then has an error at most `EXCESS` above PCA's,
-    and else `large`. Digits get 1, photographs, whose norms vary more, the other one.
+    to PCA. What there is to gain, a kernel ridge regression tells: from PCA's codes of some samples
+    it learns what PCA has lost of them, and predicts it for others. The constant is 1 if that
+    lowers the error by more than what the start, with 1, is above PCA.
     """
-    axes, _ = principal_axes(X, k, random_state=0)
-    excess = best_factors(np.linalg.norm(X @ axes, axis=1), 1.0)[2]
-    return 1.0 if excess <= EXCESS else large
+    order = np.random.RandomState(0).permutation(len(X))[:PROBED_SAMPLES]
+    some, others = X[order[::2]], X[order[1::2]]
+    axes, variances = principal_axes(some, k, random_state=0)
+    if not len(variances) or not len(others):
+        return large
+    codes, new_codes = some @ axes, others @ axes
+    gamma = 1 / np.sum(variances)
+    ridge = KernelRidge(kernel="rbf", gamma=gamma, alpha=0.3).fit(codes, some - codes @ axes.T)
+    lost = others - new_codes @ axes.T
+    gain = (np.sum(lost**2) - np.sum((lost - ridge.predict(new_codes)) ** 2)) / len(others)
+    _, _, excess = best_factors(np.linalg.norm(new_codes, axis=1), 1.0)
+    return 1.0 if gain > excess else large
 
 
 def principal_axes(
@@ -808,6 +820,11 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._axes = self._variances = None
 
     @property
+    def _cautious(self):
+        """Whether to start level with PCA and to stay near it."""
+        return self.objective == "reconstruction" and self.constant_ > self.scale_
+
+    @property
     def _n_axes(self):
         return self.n_features_in_ if self._axes is None else self._axes.shape[1]
 
@@ -873,8 +890,7 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 B = np.concatenate([B, constant], axis=1)
             return [A, B]
         if self.offset:
-            corner = self.objective == "reconstruction" and self.constant_ > self.scale_
-            return list(pca_start(Z, k, rng, corner=corner))
+            return list(pca_start(Z, k, rng, corner=self._cautious))
         if len(Z) > START_SAMPLES:
             Z = Z[rng.choice(len(Z), START_SAMPLES, replace=False)]
         return list(kpca_start(Z, k, rng))
@@ -893,9 +909,8 @@ class AKPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _make_optimizer(self, params):
         if self.solver != "adam" or self._axes is None:
             return make_optimizer(self.solver)
-        sizes = (self._variances / self._variances[0]) ** (
-            STEP_POWER[self.objective, self.offset] / 2
-        )
+        power = CAUTIOUS_POWER if self._cautious else STEP_POWER[self.objective, self.offset]
+        sizes = (self._variances / self._variances[0]) ** (power / 2)
         if self.constant_:
             # a linear term is larger than a quadratic one by the constant, so its steps are smaller
             sizes = np.append(sizes, min(1.0, self.scale_ / self.constant_))

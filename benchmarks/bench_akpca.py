@@ -221,10 +221,10 @@ def _constant(model):
 
 
 def photographs() -> None:
-    """LFW of 15x15 and grey CIFAR-10 of 16x16, k = 10, early stopping."""
+    """LFW and Yale faces of 15x15, grey CIFAR-10 of 16x16, k = 10, early stopping."""
     for (name, n, step), options, seed in product(
-        (("lfw", 2500, 4), ("cifar10", 4000, 2)),
-        ({}, {"constant": 1.0}),
+        (("lfw", 2500, 4), ("yale_faces", 2000, 4), ("cifar10", 4000, 2)),
+        ({}, {"constant": 1.0}, {"constant": 4.0}),
         SEEDS,
     ):
         X, X_new = photos(name, n, step, seed)

@@ -373,14 +373,23 @@ def test_corner_of_large_constants():
     assert (gamma, beta) == (pytest.approx(3, abs=0.05), pytest.approx(-2, abs=0.05))
 
 
-def test_constant_grows_with_the_spread_of_norms(digits):
-    """1 for digits, few components or many; larger, with PCA as the start, if norms vary more."""
+def test_constant_is_small_where_there_is_something_to_learn(digits):
+    """1 for digits, few components or many, and for a parabola; larger for noise, also at rank."""
     X = digits[0] - digits[0].mean(axis=0)
-    for k in (1, 3, 40):
+    for k in (1, 3, 20):
         assert choose_constant(X / np.sqrt(np.mean(np.sum(X**2, axis=1))), k) == 1
+    t = np.random.default_rng(0).uniform(-1, 1, (200, 1))
+    parabola = np.hstack([t, t**2 - np.mean(t**2)])
+    assert choose_constant(parabola / np.sqrt(np.mean(np.sum(parabola**2, axis=1))), 1) == 1
+    for X, k in ((unit_samples(0), 3), (unit_samples(0.5), 3), (unit_samples(0), 8)):
+        assert choose_constant(X, k) == 4
+        assert choose_constant(X, k, 8.0) == 8
+    assert choose_constant(np.zeros((5, 3)), 1) == 4
+
+
+def test_with_a_large_constant_the_start_is_pca():
+    """Where there is nothing to learn, the descent can do no worse than PCA's error."""
     X = unit_samples(0.5)
-    assert choose_constant(X, 3) == 4
-    assert choose_constant(X, 3, 8.0) == 8
     model = AKPCA(3, n_epochs=0).fit(X)
     assert model.constant_ == pytest.approx(4)
     best = relative_error(X, pca(X, 3).reconstruct(X))
