@@ -227,6 +227,8 @@ def photographs() -> None:
         ({}, {"constant": 1.0}, {"constant": 4.0}),
         SEEDS,
     ):
+        if options and seed != SEEDS[0]:
+            continue
         X, X_new = photos(name, n, step, seed)
         model = AKPCA(10, early_stopping=True, random_state=seed, **options).fit(X)
         ratio = held_out(model, X_new) / linear(X, X_new, 10)
