@@ -388,7 +388,7 @@ def test_constant_is_small_where_there_is_something_to_learn(digits):
 
 
 def test_with_a_large_constant_the_start_is_pca():
-    """Where there is nothing to learn, the descent can do no worse than PCA's error."""
+    """Where there is nothing to learn, a model that has not descended has PCA's error."""
     X = unit_samples(0.5)
     model = AKPCA(3, n_epochs=0).fit(X)
     assert model.constant_ == pytest.approx(4)
