@@ -1,0 +1,43 @@
+"""What a long fit tells while it runs: one callback protocol and one warning for all estimators.
+
+A callback is called with one `FitProgress` after every pass over the data. If its answer is true,
+the fit ends there and keeps what it has. An interrupt (Ctrl-C) does the same, with a warning.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.exceptions import ConvergenceWarning
+
+
+@dataclass(frozen=True)
+class FitProgress:
+    """State of a fit after a pass over the data.
+
+    Attributes
+    ----------
+    n_iter : int
+        Passes over the data so far.
+    n_iter_max : int
+        Passes that were asked for.
+    loss : float or None
+        What the fit minimises, where it is known without further work.
+    model : object
+        What has been learned so far. For an estimator it is the estimator itself, fitted up to
+        this pass.
+    """
+
+    n_iter: int
+    n_iter_max: int
+    loss: float | None
+    model: Any
+
+
+def warn_interrupted(when: str, stacklevel: int = 3) -> None:
+    """Warn that the user has ended a fit, whose best model so far is kept."""
+    warnings.warn(
+        f"interrupted {when}: the best model so far is kept", ConvergenceWarning, stacklevel
+    )

@@ -1,0 +1,33 @@
+"""BLAS threads: all of them for large products, one for loops over small matrices.
+
+Threads that share a small product must wait for each other after each call. That costs nothing on
+a quiet machine; beside another busy process, a thread waits until the other one gets its turn, and
+a loop over small matrices takes several times as long as with one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+from threadpoolctl import ThreadpoolController
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """Return the controller of the loaded BLAS libraries; looking for them takes milliseconds."""
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread, for a loop over small matrices."""
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+def blas_threads() -> int:
+    """Return the number of threads that a matrix product may use at the moment."""
+    pools = (pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "blas")
+    return max(pools, default=1)
