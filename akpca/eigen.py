@@ -147,7 +147,7 @@ def block_krylov(
     callback: Callable[[KrylovResult], bool | None] | None = None,
     random_state=None,
 ) -> KrylovResult:
-    """Return the k leading eigenpairs of a symmetric operator that is dear to multiply with.
+    """Return the k leading eigenpairs of a symmetric operator that is expensive to multiply with.
 
     A block Lanczos method: the basis B grows by the residuals R = K V - V diag(nu) of the current
     Ritz vectors V, which is the direction K B adds, and the projected matrix B^T K B gives better
@@ -347,7 +347,7 @@ def _orthonormal_part(R: np.ndarray, basis: np.ndarray) -> np.ndarray:
 
 
 def power_method(
-    A: np.ndarray, k: int, *, tol: float = 1e-10, max_iter: int = 10_000, seed: int = 0
+    A: np.ndarray, k: int, *, tol: float = 1e-10, max_iter: int = 10_000, random_state=0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the k leading eigenpairs of a positive semi-definite matrix, one after another.
 
@@ -366,7 +366,8 @@ def power_method(
     max_iter : int, default=10_000
         Steps for each eigenvector; reaching it raises an error rather than return a vector that
         is none.
-    seed : int, default=0
+    random_state : int, RandomState instance or None, default=0
+        Starting vectors.
 
     Returns
     -------
@@ -377,7 +378,7 @@ def power_method(
     n = A.shape[0]
     if not 1 <= k <= n:
         raise ValueError(f"k must be between 1 and {n}, the size of A, got {k}")
-    rng = np.random.default_rng(seed)
+    rng = check_random_state(random_state)
     floor = np.finfo(A.dtype).eps * n * max(np.trace(A), 0)
     values, vectors = np.zeros(k), np.zeros((n, k))
     for j in range(k):
