@@ -21,9 +21,8 @@ from sklearn.utils.extmath import svd_flip
 from .eigen import EIGEN_SOLVERS, block_krylov, clean_eigenvalues, leading_eigenpairs
 from .kernel_code import KernelCode
 from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
-from .kernels import CallableKernel, Precomputed, check_finite, with_gamma
+from .kernels import CallableKernel, Precomputed, check_finite
 from .operators import FeatureOperator, KernelOperator, MatrixOperator, has_features
-from .preimage import RidgePreimage, scale_gamma
 
 # Relative residual at which a matrix-free solver stops by default: eigenvalues are then right to
 # about the square of it.
@@ -253,7 +252,7 @@ class KernelPCA(KernelEstimator):
         self.X_fit_ = X
         self._set_components(operator, *self._decompose(operator, given=operator is X), points)
         if self.fit_inverse_transform and self.preimage is None:
-            self._fit_inverse(X)
+            self._fit_inverse()
         return self
 
     def fit_transform(self, X, y=None, **params):
@@ -410,15 +409,10 @@ class KernelPCA(KernelEstimator):
         )
         self._set_code(code)
 
-    def _fit_inverse(self, X):
+    def _fit_inverse(self):
         """Learn the inverse as scikit-learn does: with the same kernel, on codes."""
         codes = self._code.codes
-        self.inverse_gamma_ = self.gamma_ if self.inverse_gamma is None else self.inverse_gamma
-        if self.inverse_gamma == "scale":
-            self.inverse_gamma_ = scale_gamma(codes)
-        kernel = with_gamma(self.kernel_, self.inverse_gamma_)
-        ridge = RidgePreimage(kernel=kernel, alpha=self.alpha, fit_intercept=False)
-        self._decoder = ridge.fit(self._code)
+        self._decoder = ridge = self._ridge(codes).fit(self._code)
         self.dual_coef_, self.X_transformed_fit_ = ridge.dual_coef_, codes
 
 
