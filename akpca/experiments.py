@@ -14,9 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
 from .eigen import leading_eigenpairs
-from .gains import Gain
-from .hebbian import DivergenceError
-from .kernel_hebbian import HebbianPass, KernelHebbian, kernel_reconstruction_error
+from .hebbian import DivergenceError, Gain, HebbianProgress, KernelHebbian, kernel_reconstruction_error
 from .operators import MatrixOperator
 
 

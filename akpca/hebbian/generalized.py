@@ -7,7 +7,7 @@ A sample x makes one step of the r x d weights W, whose outputs are y = W x:
 
 with the equation numbers of Günter, Schraudolph and Vishwanathan, JMLR 8, 2007; lt keeps the lower
 triangle. Nothing is stored but W and a few sums, and no sample is needed twice. Steps are made in
-exact blocks, see :mod:`akpca.hebbian`.
+exact blocks, see :mod:`akpca.hebbian.steps`.
 
 How large may a step be? gain="auto" has an answer that needs no tuning: component i gets
 
@@ -22,7 +22,6 @@ exceeds 1. All terms scale with the data, so the result does not depend on their
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from numbers import Integral
 
@@ -33,15 +32,16 @@ from sklearn.base import (
     TransformerMixin,
     _fit_context,
 )
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
+from ..kernels import BLOCK_ROWS
+from ..progress import FitProgress, warn_interrupted
+from ..threads import one_blas_thread
 from .gains import AUTO, EigenvalueNorm, Factor, Gain, MetaDescent
-from .hebbian import RUNAWAY, BlockProducts, DivergenceError, SmallState, hebbian_steps
-from .kernels import BLOCK_ROWS
+from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps, threads_for
 
 RULES = ("sanger", "oja")
 
@@ -120,10 +120,10 @@ def linear_block(
     DivergenceError
         The weights ran away. The state is untouched.
     """
-    block = BlockProducts(state.weights @ X.T, X @ X.T)
+    block = Block.of(state.weights @ X.T, X @ X.T)
     t = state.t + len(X)
     with np.errstate(all="ignore"):  # what overflows is found right below
-        Theta, C, energy, weight = block_steps(
+        Theta, C, energy, weight = stream_steps(
             block, gain, state.t, state.energy, state.weight, shares, n_samples, lower=lower
         )
         weights = Theta @ state.weights + C @ X
@@ -132,8 +132,8 @@ def linear_block(
     return replace(state, weights=weights, energy=energy, weight=float(weight), t=t)
 
 
-def block_steps(
-    block: BlockProducts,
+def stream_steps(
+    block: Block,
     gain: Gain | None,
     t: int,
     energy: np.ndarray,
@@ -143,12 +143,11 @@ def block_steps(
     *,
     lower: bool = True,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Return Theta and W of a block, see :mod:`akpca.hebbian`, and the energy and weight after it.
+    """Return Theta and W of a block, see :mod:`akpca.hebbian.steps`, and energy and weight after it.
 
     Parameters
     ----------
-    block : BlockProducts
-        Outputs and inner products of b samples.
+    block : Block
     gain : Gain or None
         None is "auto".
     t : int
@@ -158,16 +157,16 @@ def block_steps(
     shares, n_samples, lower
         As in `linear_block`.
     """
-    r, b = block.outputs.shape
+    r, b = len(energy), len(block.sizes)
     steps = t + 1 + np.arange(b)
     shares = np.broadcast_to(shares, b)
     if gain is None or gain.uses_eigenvalues:
         schedule = None if gain is None else gain.schedule(steps, n_samples)
         decays = ((steps - 1) / steps) ** FORGETTING
-        return _tracking_steps(block, schedule, energy, weight, decays, shares, lower)
-    small = SmallState(rho=np.zeros(r), eigenvalues=np.ones(r))
-    schedule = gain.schedule(steps, n_samples)
-    Theta, C, outputs = hebbian_steps(block, gain, schedule, small, lower=lower)
+        with one_blas_thread():
+            return _tracking_steps(block, schedule, energy, weight, decays, shares, lower)
+    rates = gain.rates(steps, np.ones(r), n_samples)
+    Theta, C, outputs, _ = hebbian_steps(block, rates, SmallState.start(r), lower=lower)
     powers, decay = (steps / steps[-1]) ** FORGETTING, (t / steps[-1]) ** FORGETTING
     return Theta, C, decay * energy + outputs**2 @ powers, decay * weight + shares @ powers
 
@@ -179,20 +178,18 @@ def _tracking_steps(block, schedule, energy, weight, decays, shares, lower):
     1 / max(||x||^2, ||y||^2); without a schedule ("auto") eta_i = 1 / energy_i under the same
     bound. Returns Theta, W, energy and weight after the block.
     """
-    r, b = block.outputs.shape
-    vectors = np.hstack([block.outputs.T, block.gram])
-    squares = block.gram.diagonal()
+    r, b = len(energy), len(block.sizes)
     triangle = np.tril(np.ones((r, r))) if lower else np.ones((r, r))
     M = np.zeros((r, r + b))
     np.fill_diagonal(M, 1)
     for j in range(b):
-        y = M.dot(vectors[j])
+        y = M.dot(block.stack[j, 0])
         energy = decays[j] * energy + y * y
         weight = decays[j] * weight + shares[j]
         slowness = energy if lower else np.full(r, energy.mean())  # (8) has one gain for all
         if schedule is not None and weight > 0:
             slowness = slowness / (weight * schedule[j])
-        slowness = np.maximum(slowness, max(squares[j], y.dot(y)))
+        slowness = np.maximum(slowness, max(block.sizes[j], y.dot(y)))
         # only a sample that is zero leaves no slowness, and it asks for no step
         w = np.divide(y, slowness, out=np.zeros(r), where=slowness > 0)
         M -= (w[:, None] * y * triangle).dot(M)
@@ -230,32 +227,33 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         'sanger' is the generalised Hebbian algorithm (7), whose components are the leading
         eigenvectors of the covariance in descending order of their eigenvalues. 'oja' is the rule
         (8) without lt, whose components are some orthonormal basis of the same subspace.
-    gain : 'auto' or Gain, default='auto'
-        Size of the steps. 'auto' needs no tuning, see :mod:`akpca.generalized_hebbian`. Otherwise
-        a product of the factors `Constant(eta0)`, `Annealing` and `ReciprocalEigenvalues` of
-        :mod:`akpca.gains`. The eigenvalues are those of the covariance matrix, estimated from the
-        outputs at every step, so eta0 beside `ReciprocalEigenvalues` is a pure number below 1;
-        as the first estimates are rough, such steps stay below 1 / max(||x||^2, ||y||^2). With
-        rule='oja', which has one gain for all components, it is their mean that counts. A stream
-        has no passes: there use `Annealing(iterations=...)`.
-    n_passes : int, default=10
-        Passes of `fit` over the data.
     center : bool, default=True
         Subtract the mean.
+    gain : 'auto' or Gain, default='auto'
+        Size of the steps. 'auto' needs no tuning, see :mod:`akpca.hebbian.generalized`. Otherwise
+        a product of the factors `Constant(eta0)`, `Annealing` and `ReciprocalEigenvalues` of
+        :mod:`akpca.hebbian.gains`. The eigenvalues are those of the covariance matrix, estimated
+        from the outputs at every step, so eta0 beside `ReciprocalEigenvalues` is a pure number
+        below 1; as the first estimates are rough, such steps stay below
+        1 / max(||x||^2, ||y||^2). With rule='oja', which has one gain for all components, it is
+        their mean that counts. A stream has no passes: there use `Annealing(iterations=...)`.
     shuffle : bool, default=True
         Whether each pass of `fit` takes the samples in a new random order.
     block_size : int, default=64
         Steps that are made by one set of matrix products. It has no influence on the result
         beyond rounding.
+    n_passes : int, default=10
+        Passes of `fit` over the data.
     warm_start : bool, default=False
         `fit` goes on from where the last one stopped: with the same data, 2 and then 3 passes are
         5 passes, bit for bit.
-    callback : callable, default=None
-        Called with the estimator after every pass of `fit`; if it returns True, the fit ends.
     random_state : int, RandomState instance or None, default=None
         Of the weights at the start and of the order of samples.
     verbose : bool, default=False
         Show a progress bar over the passes of `fit`.
+    callback : callable, default=None
+        Called with a :class:`akpca.progress.FitProgress` after every pass of `fit`, whose `model`
+        is the estimator fitted so far; a true answer ends the fit.
 
     Attributes
     ----------
@@ -276,11 +274,16 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     n_samples_seen_ : int
         Samples behind `mean_`: those of the last `fit`, plus those of the stream since.
     n_steps_ : int
-        Steps made, one a sample and pass.
+        Steps made, one per sample and pass.
     n_iter_ : int
         Passes made by `fit`, those of earlier warm starts included. A stream counts as one.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    See Also
+    --------
+    KernelStream : The same in the feature space of a kernel.
+    sklearn.decomposition.IncrementalPCA : PCA of a stream in large batches.
 
     Notes
     -----
@@ -292,10 +295,16 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     the components as they changed after `partial_fit`. With center=True the two differ, by less
     the longer the stream is.
 
+    References
+    ----------
+    Sanger, "Optimal unsupervised learning in a single-layer linear feedforward neural network",
+    Neural Networks 2, 1989. Oja, "A simplified neuron model as a principal component analyzer",
+    Journal of Mathematical Biology 15, 1982. Chen and Chang, "An adaptive learning algorithm for
+    principal component analysis", IEEE Transactions on Neural Networks 6, 1995.
+
     Examples
     --------
-    >>> from akpca import load_dataset
-    >>> from akpca.generalized_hebbian import GeneralizedHebbian
+    >>> from akpca import GeneralizedHebbian, load_dataset
     >>> X = load_dataset("digits").X
     >>> model = GeneralizedHebbian(n_components=3, random_state=0)
     >>> for batch in np.array_split(X, 10):
@@ -307,15 +316,15 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "rule": [StrOptions(set(RULES))],
-        "gain": [StrOptions({AUTO}), Gain, Factor],
-        "n_passes": [Interval(Integral, 1, None, closed="left")],
         "center": ["boolean"],
+        "gain": [StrOptions({AUTO}), Gain, Factor],
         "shuffle": ["boolean"],
         "block_size": [Interval(Integral, 1, None, closed="left")],
+        "n_passes": [Interval(Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
-        "callback": [callable, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
+        "callback": [callable, None],
     }
 
     def __init__(
@@ -323,35 +332,35 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         n_components=2,
         *,
         rule="sanger",
-        gain="auto",
-        n_passes=10,
         center=True,
+        gain="auto",
         shuffle=True,
         block_size=64,
+        n_passes=10,
         warm_start=False,
-        callback=None,
         random_state=None,
         verbose=False,
+        callback=None,
     ):
         self.n_components = n_components
         self.rule = rule
-        self.gain = gain
-        self.n_passes = n_passes
         self.center = center
+        self.gain = gain
         self.shuffle = shuffle
         self.block_size = block_size
+        self.n_passes = n_passes
         self.warm_start = warm_start
-        self.callback = callback
         self.random_state = random_state
         self.verbose = verbose
+        self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
         """Make `n_passes` passes over X.
 
         An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached. If the gain
-        is too large, a :class:`akpca.hebbian.DivergenceError` says so and leaves the estimator as
-        it was before.
+        is too large, a :class:`akpca.DivergenceError` says so and leaves the estimator as it was
+        before.
 
         Parameters
         ----------
@@ -374,26 +383,21 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         rng, state, n_iter = self._start(d, goes_on)
         state = replace(state, total=X.sum(axis=0, dtype=np.float64), n_samples=n)
         mean = state.mean if self.center else np.zeros(d)
-        options = {"lower": self.rule == "sanger", "n_samples": n}
-        options["shares"] = 1 - 1 / n if self.center else 1.0
+        shares, last = 1 - 1 / n if self.center else 1.0, n_iter + self.n_passes
         try:
             for _ in tqdm(range(self.n_passes), "passes", disable=not self.verbose):
                 order = rng.permutation(n) if self.shuffle else np.arange(n)
-                for block in gen_batches(n, self.block_size):
-                    rows = X[order[block]].astype(np.float64) - mean
-                    state = self._step(state, rows, gain, **options)
+                with self._threads(d):
+                    for block in gen_batches(n, self.block_size):
+                        rows = X[order[block]].astype(np.float64) - mean
+                        state = self._step(state, rows, gain, n, shares)
                 n_iter += 1
                 if self.callback is not None:
                     self._publish(state, X.dtype, rng, n_iter, X)
-                    if self.callback(self):
+                    if self.callback(FitProgress(n_iter, last, None, self)):
                         break
         except KeyboardInterrupt:
-            warnings.warn(
-                f"interrupted after {n_iter} whole passes, {state.t} steps: the components are "
-                "those reached so far",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            warn_interrupted(f"after {n_iter} passes, {state.t} steps", stacklevel=4)
         self._publish(state, X.dtype, rng, n_iter, X)
         return self
 
@@ -402,8 +406,8 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """Take in the next samples of a stream, one step each.
 
         How a stream is cut into batches makes no difference beyond rounding. A batch that is
-        refused, or in which the gain turns out too large
-        (:class:`akpca.hebbian.DivergenceError`), leaves no trace.
+        refused, or in which the gain turns out too large (:class:`akpca.DivergenceError`), leaves
+        no trace.
 
         Parameters
         ----------
@@ -423,18 +427,16 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             )
         gain = checked_stream_gain(self.gain)
         rng, state, n_iter = self._start(d, goes_on=not first)
-        for block in gen_batches(n, self.block_size):
-            rows = X[block].astype(np.float64)
-            counts = state.n_samples + 1 + np.arange(len(rows))
-            # one running sum, in the order of the samples, however the stream is cut
-            totals = np.cumsum(np.vstack([state.total, rows]), axis=0)[1:]
-            if self.center:
-                rows -= totals / counts[:, None]
-            shares = 1 - 1 / counts if self.center else 1.0
-            state = self._step(
-                state, rows, gain, lower=self.rule == "sanger", n_samples=None, shares=shares
-            )
-            state = replace(state, total=totals[-1], n_samples=int(counts[-1]))
+        with self._threads(d):
+            for block in gen_batches(n, self.block_size):
+                rows = X[block].astype(np.float64)
+                counts = state.n_samples + 1 + np.arange(len(rows))
+                # one running sum, in the order of the samples, however the stream is cut
+                totals = np.cumsum(np.vstack([state.total, rows]), axis=0)[1:]
+                if self.center:
+                    rows -= totals / counts[:, None]
+                state = self._step(state, rows, gain, None, 1 - 1 / counts if self.center else 1.0)
+                state = replace(state, total=totals[-1], n_samples=int(counts[-1]))
         self._publish(state, X.dtype if first else self.components_.dtype, rng, max(n_iter, 1))
         return self
 
@@ -482,6 +484,11 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _n_features_out(self):
         return self.components_.shape[0]
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
     def _start(self, n_features: int, goes_on: bool):
         """Return the random numbers, the state and the number of passes to begin with."""
         if not goes_on:
@@ -494,9 +501,16 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             )
         return self._rng, self._state, self.n_iter_
 
-    def _step(self, state: LinearState, rows: np.ndarray, gain: Gain | None, **options):
+    def _threads(self, n_features: int):
+        """Return the context for blocks of samples of so many features."""
+        b = self.block_size
+        return threads_for(2 * b * n_features * (b + self.n_components))
+
+    def _step(self, state: LinearState, rows: np.ndarray, gain: Gain | None, n_samples, shares):
         try:
-            return linear_block(state, rows, gain, **options)
+            return linear_block(
+                state, rows, gain, lower=self.rule == "sanger", n_samples=n_samples, shares=shares
+            )
         except DivergenceError as error:
             size = np.max(np.sum(rows**2, axis=1))
             advice = (
