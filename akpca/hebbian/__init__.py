@@ -1,7 +1,7 @@
 """Principal components one sample at a time: the Hebbian family, linear and with kernels.
 
 - `gains`: step sizes as products of small factors, with the names of the paper
-- `steps`: the steps of all algorithms in exact blocks; `compiled`: the same where numba is installed
+- `steps`: the steps of all algorithms in exact blocks; `compiled`: the same for numba
 - `generalized`: `GeneralizedHebbian`, PCA of a stream by Sanger's or Oja's rule (chapter 05)
 - `kernel`: `KernelHebbian`, the kernel Hebbian algorithm, its tuning and its passes (06 and 07)
 - `stream`: `KernelStream`, the same for a stream, within a budget of points

@@ -41,7 +41,7 @@ from ..kernels import BLOCK_ROWS
 from ..progress import FitProgress, warn_interrupted
 from ..threads import one_blas_thread
 from .gains import AUTO, EigenvalueNorm, Factor, Gain, MetaDescent
-from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps, threads_for
+from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
 
 RULES = ("sanger", "oja")
 
@@ -143,7 +143,7 @@ def stream_steps(
     *,
     lower: bool = True,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Return Theta and W of a block, see :mod:`akpca.hebbian.steps`, and energy and weight after it.
+    """Return Theta and W of a block as `hebbian_steps`, and the energy and weight after it.
 
     Parameters
     ----------
@@ -504,7 +504,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _threads(self, n_features: int):
         """Return the context for blocks of samples of so many features."""
         b = self.block_size
-        return threads_for(2 * b * n_features * (b + self.n_components))
+        return one_blas_thread(2 * b * n_features * (b + self.n_components))
 
     def _step(self, state: LinearState, rows: np.ndarray, gain: Gain | None, n_samples, shares):
         try:

@@ -32,8 +32,9 @@ from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from ..kernels import BLOCK_ROWS, check_finite
 from ..operators import KernelOperator, MatrixOperator
 from ..progress import FitProgress, warn_interrupted
+from ..threads import one_blas_thread
 from .gains import AUTO, Factor, Gain, make_gain
-from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps, threads_for
+from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
 
 # Norm of a component at the end, where 1 is right, that is a failure.
 TOO_LONG = 2.0
@@ -251,9 +252,7 @@ class Trials:
         probes = order[-min(PROBES, n) :]
         self.rows = operator.rows(probes)
         self.sizes = self.rows[np.arange(len(probes)), probes].astype(np.float64)
-        self.start = start_state(
-            operator, A, fixed, every_step=options["every_step"], track=True
-        )
+        self.start = start_state(operator, A, fixed, every_step=options["every_step"], track=True)
 
     def error(self, gain: Gain) -> float:
         """Return the mean squared distance of the probes to the span found; inf if it diverged."""
@@ -310,7 +309,7 @@ def block_threads(operator, state: KernelState, block_size: int):
     """Return a context with as many BLAS threads as the products of a block are worth."""
     samples = getattr(operator, "X", None)  # from which rows are computed
     width = len(state.S) + (0 if samples is None else samples.shape[1])
-    return threads_for(2 * block_size * operator.shape[0] * width)
+    return one_blas_thread(2 * block_size * operator.shape[0] * width)
 
 
 @dataclass
@@ -780,8 +779,8 @@ class KernelHebbian(KernelEstimator):
             weights = weights - weights.mean(axis=0)
             offset = means @ weights
             mean_square = float(means.mean(dtype=np.float64))
-            mean = {"mean_weights": np.full(n, 1 / n), "mean_square": mean_square}
-            mean["known_means"] = means
+            mean = {"mean_weights": np.full(n, 1 / n), "mean_square": mean_square, "means": means}
         codes = (scale[:, None] * AK).T.astype(A.dtype)
         targets = points if isinstance(points, np.ndarray) else None
-        return KernelCode(self.kernel_, points, weights, offset, codes=codes, targets=targets, **mean)
+        known = {"codes": codes, "targets": targets}
+        return KernelCode(self.kernel_, points, weights, offset, **known, **mean)

@@ -23,7 +23,6 @@ Notation and equation numbers: Günter, Schraudolph and Vishwanathan, JMLR 8, 20
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import NamedTuple
 
@@ -35,8 +34,7 @@ from .gains import Rates, precondition
 # Components whose squared length has grown by this factor will not come back: the length of a
 # unit vector is stable only as long as gain * y^2 < 2.
 RUNAWAY = 1e2
-# Operations of a matrix product from which on several threads are worth the wait for each other.
-LARGE_PRODUCT = 5e8
+# Instead of a product that is not kept.
 NONE = np.zeros((0, 0))
 
 
@@ -119,11 +117,6 @@ class Block(NamedTuple):
         stack[:, 2, rows:] = column_gram
         sizes = (matrix.diagonal().astype(np.float64) for matrix in (gram, column_gram))
         return cls(stack, *sizes)
-
-
-def threads_for(operations: float) -> AbstractContextManager:
-    """Return a context with all BLAS threads for products of so many operations, or with one."""
-    return nullcontext() if operations >= LARGE_PRODUCT else one_blas_thread()
 
 
 def hebbian_steps(

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -29,10 +29,11 @@ from tqdm import tqdm
 from ..kernel_code import KernelCode
 from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from ..kernels import Kernel
+from ..threads import one_blas_thread
 from .gains import AUTO, Factor, Gain
 from .generalized import FORGETTING, checked_stream_gain, stream_steps
 from .kernel import KernelHebbian
-from .steps import RUNAWAY, Block, DivergenceError, threads_for
+from .steps import RUNAWAY, Block, DivergenceError
 
 # Samples from which `fit` draws its start.
 START_SAMPLES = 100
@@ -448,7 +449,7 @@ class KernelStream(KernelEstimator):
         try:
             for rows in tqdm(blocks, "stream", unit="block", disable=not self.verbose):
                 m, width = len(state.points) + block_size, X.shape[1] + self.n_components
-                with threads_for(m**3 / 3 if self.budget else 2 * block_size * m * width):
+                with one_blas_thread(m**3 / 3 if self.budget else 2 * block_size * m * width):
                     state = stream_block(state, X[rows], kernel, gain, center=self.center)
                     state = self._bounded(state, kernel) if bounded else state
         except DivergenceError as error:
@@ -499,7 +500,7 @@ def state_of_fit(model: KernelHebbian) -> StreamState:
     c, along, mean_square = np.zeros(n), np.zeros(len(A)), 0.0
     if model.center:
         A = A - A.mean(axis=1, keepdims=True)
-        means = code.known_means.astype(np.float64)
+        means = code.means.astype(np.float64)
         c, along, mean_square = np.full(n, 1 / n), A @ means, float(means.mean())
     gram = norms[:, None] * (code.codes.T @ model.components_.T) * norms
     weight = model.n_steps_ / (FORGETTING + 1)
