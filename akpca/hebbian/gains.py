@@ -256,14 +256,9 @@ class Gain:
 
     def with_values(self, *, eta0=None, mu=None) -> Gain:
         """Return the same gain with other parameters."""
-        factors = []
-        for factor in self.factors:
-            if eta0 is not None and isinstance(factor, Constant):
-                factor = replace(factor, eta0=eta0)
-            if mu is not None and isinstance(factor, MetaDescent):
-                factor = replace(factor, mu=mu)
-            factors.append(factor)
-        return Gain(tuple(factors))
+        given = {Constant: {"eta0": eta0}, MetaDescent: {"mu": mu}}
+        change = {kind: new for kind, new in given.items() if None not in new.values()}
+        return Gain(tuple(replace(f, **change.get(type(f), {})) for f in self.factors))
 
     def without_adaptation(self) -> Gain:
         """Return the gain without its meta-descent."""
@@ -279,8 +274,7 @@ class Gain:
 
     def preconditioner(self, eigenvalues: np.ndarray) -> np.ndarray:
         """Return the part that depends on the eigenvalues, shape (r,)."""
-        eigenvalues = np.asarray(eigenvalues, dtype=float)
-        return precondition(eigenvalues, self.uses_eigenvalues, self.normalises)
+        return precondition(np.asarray(eigenvalues, float), self.uses_eigenvalues, self.normalises)
 
     def rates(self, t: np.ndarray, eigenvalues: np.ndarray, n_samples: int | None) -> Rates:
         """Return what the steps t of a block need to know of the gain."""
@@ -359,3 +353,13 @@ def make_gain(name: str, *, eta0=AUTO, tau: float | None = None, mu=AUTO, xi: fl
     if "s" in letters:
         gain *= MetaDescent(mu, xi)
     return gain.check()
+
+
+def named_gain(gain: str | Factor | Gain, n_passes: int) -> Gain:
+    """Return the gain that an estimator was given; 'auto' depends on its number of passes."""
+    if isinstance(gain, str):
+        if gain == AUTO:
+            # annealing that starts within the passes that there are
+            return make_gain("KHA/et*", tau=min(2.0, max(0.5, n_passes / 5)))
+        return make_gain(gain)
+    return (Gain((gain,)) if isinstance(gain, Factor) else gain).check()

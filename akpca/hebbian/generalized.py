@@ -166,7 +166,9 @@ def stream_steps(
         with one_blas_thread():
             return _tracking_steps(block, schedule, energy, weight, decays, shares, lower)
     rates = gain.rates(steps, np.ones(r), n_samples)
-    Theta, C, outputs, _ = hebbian_steps(block, rates, SmallState.start(r), lower=lower)
+    Theta, C, outputs, _ = hebbian_steps(
+        block, rates, SmallState(rates.scale, rates.scale), lower=lower
+    )
     powers, decay = (steps / steps[-1]) ** FORGETTING, (t / steps[-1]) ** FORGETTING
     return Theta, C, decay * energy + outputs**2 @ powers, decay * weight + shares @ powers
 

@@ -33,7 +33,7 @@ from ..kernels import BLOCK_ROWS, check_finite
 from ..operators import KernelOperator, MatrixOperator
 from ..progress import FitProgress, warn_interrupted
 from ..threads import one_blas_thread
-from .gains import AUTO, Factor, Gain, make_gain
+from .gains import AUTO, Factor, Gain, named_gain
 from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
 
 # Norm of a component at the end, where 1 is right, that is a failure.
@@ -75,7 +75,9 @@ class KernelState:
         return self.S[: len(self.small.rho)]
 
 
-def start_state(operator, A: np.ndarray, gain: Gain, *, every_step: bool = False, track=False):
+def start_state(
+    operator, A: np.ndarray, gain: Gain, *, every_step: bool = False, track: bool = False, AK=None
+) -> KernelState:
     """Return the state before the first step: Algorithm 1, step 1.
 
     Parameters
@@ -88,17 +90,20 @@ def start_state(operator, A: np.ndarray, gain: Gain, *, every_step: bool = False
         Eigenvalues are estimated at every step.
     track : bool, default=False
         Keep A K' A^T up to date also where the gain does not need it.
+    AK : ndarray of shape (r, l), default=None
+        A K', if it is known.
     """
     A = np.ascontiguousarray(A, dtype=operator.dtype)
+    r, keeps_gram = len(A), gain.adapts or track
     S = np.concatenate([A, np.zeros_like(A)]) if gain.adapts else A
-    small, AK = SmallState.start(len(A)), None
-    if gain.uses_eigenvalues or gain.adapts or track:
-        AK = np.ascontiguousarray((operator @ A.T).T, dtype=operator.dtype)
-    if gain.adapts or track:
+    small = SmallState(np.zeros(r), np.ones(r))
+    if gain.uses_eigenvalues or keeps_gram:
+        AK = np.ascontiguousarray((operator @ A.T).T if AK is None else AK, dtype=operator.dtype)
+    if keeps_gram:
         gram = (AK @ A.T).astype(np.float64)
         small = small._replace(gram=np.ascontiguousarray((gram + gram.T) / 2))
     if gain.adapts:
-        small = small._replace(cross=np.zeros_like(small.gram))
+        small = small._replace(cross=np.zeros((r, r)))
     state = KernelState(S, AK if gain.uses_eigenvalues else None, small)
     return refresh(state, gain, every_step=every_step)
 
@@ -138,10 +143,8 @@ def kernel_block(
     t = state.t + len(indices)
     rates = gain.rates(np.arange(state.t + 1, t + 1), small.eigenvalues, n_samples)
     if len(small.C):
-        products = state.A[:, indices], state.AK @ rows.T, rows @ rows.T
-        extra = (product.astype(np.float64) for product in products)
-    products = (state.S @ rows.T).astype(np.float64), rows[:, indices].astype(np.float64)
-    block = Block.of(*products, *extra)
+        extra = state.A[:, indices], state.AK @ rows.T, rows @ rows.T
+    block = Block.of(state.S @ rows.T, rows[:, indices], *extra)
     with np.errstate(all="ignore"):  # what overflows is found and reported right below
         Theta, W, outputs, small = hebbian_steps(block, rates, small)
         growth = np.max(outputs**2) / max(block.sizes.max(), np.finfo(float).tiny)
@@ -208,51 +211,54 @@ def kernel_reconstruction_error(operator, A: np.ndarray) -> float:
 # Choosing the gain
 
 
-def tune(operator, A: np.ndarray, gain: Gain, order: np.ndarray, **options) -> Gain:
-    """Return the gain with the best eta0, then mu, in short runs: Algorithm 2, improved.
-
-    The paper takes the largest value that does not diverge. That is at the edge of what works, so
-    values below it are tried as long as the error gets smaller.
+class Trials:
+    """Short runs from the same start, judged by how near some samples are to the span found.
 
     Parameters
     ----------
     operator : operator of :mod:`akpca.operators`
-    A : ndarray of shape (r, l)
-        Where all runs start.
-    gain : Gain
-        With eta0 or mu "auto".
+    start : KernelState
+        With A K' A^T kept.
     order : ndarray of shape (l,)
         Of the samples: runs see the first ones and are judged by the last ones.
-    **options
+    options : dict
         Of `run_pass`.
     """
-    fixed = gain.without_adaptation().with_values(eta0=1.0)
-    trial = Trials(operator, A, fixed, order, options)
-    scale = operator.trace() / operator.shape[0]
-    top = LARGEST / scale if scale > 0 else LARGEST
-    if gain.eta0 == AUTO:
-        free = gain.uses_eigenvalues and not gain.normalises
-        values = ladder(LARGEST if free else top)
-        best = descend(lambda eta0: trial.error(fixed.with_values(eta0=eta0)), values)
-        gain = gain.with_values(eta0=best)
-    if gain.mu == AUTO:
-        still = trial.error(gain.without_adaptation())
-        best = descend(lambda mu: trial.error(gain.with_values(mu=mu)), ladder(top), worst=still)
-        gain = gain.with_values(mu=best)
-    return gain
 
-
-class Trials:
-    """Short runs from the same start; see `tune`."""
-
-    def __init__(self, operator, A, fixed, order, options):
+    def __init__(self, operator, start: KernelState, order: np.ndarray, options: dict):
         n = operator.shape[0]
-        self.operator, self.options = operator, options
+        self.operator, self.start, self.options = operator, start, options
         self.order = order[: min(n, max(TRIAL_STEPS, int(TRIAL_PART * n)))]
         probes = order[-min(PROBES, n) :]
         self.rows = operator.rows(probes)
         self.sizes = self.rows[np.arange(len(probes)), probes].astype(np.float64)
-        self.start = start_state(operator, A, fixed, every_step=options["every_step"], track=True)
+
+    def tune(self, gain: Gain, plain: Gain, scale: float) -> Gain:
+        """Return the gain with the best eta0, then mu: Algorithm 2, improved.
+
+        The paper takes the largest value that does not diverge. That is at the edge of what works,
+        so values below it are tried as long as the error gets smaller.
+
+        Parameters
+        ----------
+        gain : Gain
+            With eta0 or mu "auto".
+        plain : Gain
+            The same without meta-descent, with any eta0.
+        scale : float
+            Mean of k'(x, x).
+        """
+        top = LARGEST / scale if scale > 0 else LARGEST
+        if gain.eta0 == AUTO:
+            free = gain.uses_eigenvalues and not gain.normalises
+            values = ladder(LARGEST if free else top)
+            best = descend(lambda eta0: self.error(plain.with_values(eta0=eta0)), values)
+            gain = gain.with_values(eta0=best)
+        if gain.mu == AUTO:
+            still = self.error(plain.with_values(eta0=gain.eta0))
+            best = descend(lambda mu: self.error(gain.with_values(mu=mu)), ladder(top), worst=still)
+            gain = gain.with_values(mu=best)
+        return gain
 
     def error(self, gain: Gain) -> float:
         """Return the mean squared distance of the probes to the span found; inf if it diverged."""
@@ -318,59 +324,82 @@ class Run:
 
     Attributes
     ----------
-    asked : Gain
-        As it was asked for; values that are "auto" are tuned.
-    block_size : int
-    every_step : bool
-        Whether eigenvalues are estimated at every step.
-    rng : RandomState
-        Draws the order of the samples.
+    asked, gain : Gain
+        As it was asked for, where values may be "auto", and as it is used.
+    block_size, every_step, limit
+        As in `run_pass`.
     start : ndarray of shape (r, l)
         Coefficients before the first step.
+    rng, rng_state : RandomState, tuple
+        Draws the orders of the samples, and its state after the first of them.
     order : ndarray of shape (l,)
         Of the samples in the next pass.
-    limit : float
-        As in `kernel_block`.
-    gain : Gain
-        The one that is used.
     state : KernelState
     n_passes : int
         Passes made.
     retreats : int
         How often the run was started again with a smaller gain.
-    rng_state : tuple
-        Of the random numbers after the first order was drawn.
     """
 
     asked: Gain
+    gain: Gain
     block_size: int
     every_step: bool
-    rng: np.random.RandomState
-    start: np.ndarray
-    order: np.ndarray
     limit: float
-    gain: Gain
-    state: KernelState
+    start: np.ndarray
+    rng: np.random.RandomState
     rng_state: tuple
+    order: np.ndarray
+    state: KernelState
     n_passes: int = 0
     retreats: int = 0
 
     @classmethod
-    def begin(cls, operator, A, gain: Gain, rng, *, block_size: int, every_step: bool) -> Run:
-        """Return the run before its first step, with its gain tuned."""
-        order = rng.permutation(operator.shape[0])
+    def begin(cls, operator, A, gain, rng, *, n_passes: int, **options) -> Run:
+        """Return the run before its first step, with its gain tuned.
+
+        Parameters
+        ----------
+        operator : operator of :mod:`akpca.operators`
+        A : ndarray of shape (r, l) or int
+            Coefficients to start from, or the number r of them to be drawn for each sample.
+        gain : str, Factor or Gain
+            As the estimator was given it.
+        rng : RandomState
+        n_passes : int
+            Passes to come.
+        **options : block_size, every_step
+        """
+        asked = gain = named_gain(gain, n_passes)
+        plain, tuned = gain.without_adaptation().with_values(eta0=1.0), AUTO in (gain.eta0, gain.mu)
+        n, trace = operator.shape[0], operator.trace()
+        if isinstance(A, Integral):
+            A = rng.standard_normal((A, n)) / np.sqrt(A * (max(trace, 0) or float(n)))
+        A = np.ascontiguousarray(A, operator.dtype)
+        order = rng.permutation(n)
         # the largest y^2 / k'(x, x) of some samples is a squared length to begin with
         some = order[:BLOCK_ROWS]
         rows = operator.rows(some)
         size = max(rows[np.arange(len(some)), some].max(), np.finfo(operator.dtype).tiny)
         limit = RUNAWAY * max(1.0, float(np.max((A @ rows.T) ** 2) / size))
-        options = {"block_size": block_size, "every_step": every_step}
-        chosen = gain
-        if AUTO in (gain.eta0, gain.mu):
-            chosen = tune(operator, A, gain, order, **options, limit=limit)
-        state = start_state(operator, A, chosen, every_step=every_step)
+        AK = (operator @ A.T).T if tuned or gain.uses_eigenvalues or gain.adapts else None
+        known = {"every_step": options["every_step"], "AK": AK}
+        if tuned:
+            start = start_state(operator, A, plain, track=True, **known)
+            trials = Trials(operator, start, order, {**options, "limit": limit})
+            gain = trials.tune(gain, plain, trace / n)
+        state = start_state(operator, A, gain, **known)
+        rng_state = rng.get_state()
         return cls(
-            gain, block_size, every_step, rng, A, order, limit, chosen, state, rng.get_state()
+            asked,
+            gain,
+            **options,
+            limit=limit,
+            start=A,
+            rng=rng,
+            rng_state=rng_state,
+            order=order,
+            state=state,
         )
 
     def one_pass(self, operator, bar: tqdm) -> None:
@@ -703,27 +732,19 @@ class KernelHebbian(KernelEstimator):
                     f"got {n} and {r}"
                 )
             return replace(self._run, rng=deepcopy(self._run.rng), **options)
+        A = r
+        if self.init is not None:
+            A = check_array(self.init, dtype=operator.dtype, input_name="init")
+            if A.shape != shape:
+                raise ValueError(f"init must have shape {shape}, got {A.shape}")
         rng = check_random_state(self.random_state)
-        A = self.init
-        if A is None:
-            A = rng.standard_normal(shape) / np.sqrt(r * (max(operator.trace(), 0) or float(n)))
-        A = check_array(A, dtype=operator.dtype, input_name="init")
-        if A.shape != shape:
-            raise ValueError(f"init must have shape {shape}, got {A.shape}")
-        return Run.begin(operator, A, self._named_gain(), rng, **options)
-
-    def _named_gain(self) -> Gain:
-        if self.gain == AUTO:
-            # annealing that starts within the passes that there are
-            return make_gain("KHA/et*", tau=min(2.0, max(0.5, self.n_passes / 5)))
-        if isinstance(self.gain, str):
-            return make_gain(self.gain)
-        return (Gain((self.gain,)) if isinstance(self.gain, Factor) else self.gain).check()
+        return Run.begin(operator, A, self.gain, rng, n_passes=self.n_passes, **options)
 
     def _iterate(self, operator, points, run: Run):
         n_blocks = -(-operator.shape[0] // run.block_size)
         last = run.n_passes + self.n_passes
-        description = {"desc": run.gain.name, "unit": "block", "disable": not self.verbose}
+        name = run.gain.name if self.verbose else ""
+        description = {"desc": name, "unit": "block", "disable": not self.verbose}
         with tqdm(total=n_blocks * self.n_passes, **description) as bar:
             stop = False
             while run.n_passes < last and not stop:

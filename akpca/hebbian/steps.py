@@ -66,11 +66,6 @@ class SmallState(NamedTuple):
     C: np.ndarray = NONE
     R: np.ndarray = NONE
 
-    @classmethod
-    def start(cls, r: int) -> SmallState:
-        """Return the state of r components before the first step, without products."""
-        return cls(np.zeros(r), np.ones(r))
-
 
 class Block(NamedTuple):
     """All that the steps of a block need to know of its b samples; float64.
@@ -106,17 +101,17 @@ class Block(NamedTuple):
             Inner products of the columns of K', for eigenvalues at every step.
         """
         rows, b = outputs.shape
-        stack = np.zeros((b, 1 if images is None else 3, rows + b))
+        every_step = images is not None
+        stack, column_sizes = np.zeros((b, 3 if every_step else 1, rows + b)), np.zeros(b)
         stack[:, 0, :rows] = outputs.T
         stack[:, 0, rows:] = gram
-        if images is None:
-            return cls(stack, gram.diagonal().astype(np.float64), np.zeros(b))
-        r = len(images)
-        stack[:, 1, :r] = coefficients.T
-        stack[:, 2, :r] = images.T
-        stack[:, 2, rows:] = column_gram
-        sizes = (matrix.diagonal().astype(np.float64) for matrix in (gram, column_gram))
-        return cls(stack, *sizes)
+        if every_step:
+            r = len(images)
+            stack[:, 1, :r] = coefficients.T
+            stack[:, 2, :r] = images.T
+            stack[:, 2, rows:] = column_gram
+            column_sizes[:] = column_gram.diagonal()
+        return cls(stack, gram.diagonal().astype(np.float64), column_sizes)
 
 
 def hebbian_steps(
@@ -164,6 +159,8 @@ def step_functions():
     At first use: numba takes longer to import than the rest of the package.
     """
     try:
+        import numba  # noqa: F401
+
         from . import compiled
     except ImportError:
         return plain_steps, adapting_steps
