@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from akpca import DivergenceError, KernelHebbian, KernelPCA, KernelStream
 from akpca.hebbian import Annealing, Constant, MetaDescent, ReciprocalEigenvalues
-from akpca.hebbian.generalized import LinearState, linear_block
+from akpca.hebbian.generalized import LinearState, Track, linear_block
 from akpca.hebbian.stream import compress, merge_start, start_stream, stream_block
 from akpca.kernels import RBF, Linear
 
@@ -33,21 +33,18 @@ def test_linear_kernel_is_the_linear_algorithm(digits, gain, center):
     X, kernel = digits[:150], Linear()
     first = X[:20]
     state = start_stream(first, kernel, 3, np.random.RandomState(0), center=center)
-    zero = np.zeros(3)
-    linear = LinearState(state.A @ first, zero, 0.0, 0, np.zeros(64), 0)
+    linear = LinearState(state.A @ first, Track(np.zeros(3)), np.zeros(64))
     for block in (X[:20], X[20:50], X[50:51], X[51:150]):
         state = stream_block(state, block, kernel, GAINS[gain], center=center)
         for x in block:  # one sample at a time
             n = linear.n_samples + 1
             total = linear.total + x
             row, share = (x - total / n, 1 - 1 / n) if center else (x, 1.0)
-            linear = linear_block(
-                linear, row[None], GAINS[gain], lower=True, n_samples=None, shares=share
-            )
-            linear = LinearState(linear.weights, linear.energy, linear.weight, n, total, n)
+            linear = linear_block(linear, row[None], GAINS[gain], share)
+            linear = LinearState(linear.weights, linear.track, total, n)
     W = state.A @ state.points
     np.testing.assert_allclose(W, linear.weights, atol=1e-10)
-    np.testing.assert_allclose(state.energy, linear.energy, rtol=1e-9)
+    np.testing.assert_allclose(state.track.energy, linear.track.energy, rtol=1e-9)
     np.testing.assert_allclose(state.gram, W @ W.T, atol=1e-10)
     if center:
         np.testing.assert_allclose(state.c @ state.points, X.mean(axis=0), atol=1e-12)

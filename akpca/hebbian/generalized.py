@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from numbers import Integral
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import (
@@ -50,6 +51,24 @@ RULES = ("sanger", "oja")
 FORGETTING = 7
 
 
+class Track(NamedTuple):
+    """What is kept of the outputs y of all steps.
+
+    Attributes
+    ----------
+    energy : ndarray of shape (r,)
+        sum_s (s / t)^p y(s)^2.
+    weight : float
+        Of that sum, so that energy / weight is an unbiased estimate of the variance of y.
+    t : int
+        Steps made.
+    """
+
+    energy: np.ndarray
+    weight: float = 0.0
+    t: int = 0
+
+
 @dataclass(frozen=True)
 class LinearState:
     """Where a linear Hebbian iteration stands. Immutable as a whole: a block makes a new one.
@@ -57,12 +76,7 @@ class LinearState:
     Attributes
     ----------
     weights : ndarray of shape (r, d)
-    energy : ndarray of shape (r,)
-        sum_s (s / t)^p y(s)^2.
-    weight : float
-        Of that sum, so that energy / weight is an unbiased estimate of the variance of y.
-    t : int
-        Steps made.
+    track : Track
     total : ndarray of shape (d,)
         Sum of the samples behind the mean.
     n_samples : int
@@ -70,11 +84,9 @@ class LinearState:
     """
 
     weights: np.ndarray
-    energy: np.ndarray
-    weight: float
-    t: int
+    track: Track
     total: np.ndarray
-    n_samples: int
+    n_samples: int = 0
 
     @property
     def mean(self) -> np.ndarray:
@@ -86,101 +98,75 @@ def start_state(n_components: int, n_features: int, random_state) -> LinearState
     """Return random orthonormal weights before the first step."""
     G = random_state.standard_normal((n_features, n_components))
     weights = np.ascontiguousarray(np.linalg.qr(G)[0].T)
-    return LinearState(weights, np.zeros(n_components), 0.0, 0, np.zeros(n_features), 0)
+    return LinearState(weights, Track(np.zeros(n_components)), np.zeros(n_features))
 
 
-def linear_block(
-    state: LinearState,
-    X: np.ndarray,
-    gain: Gain | None,
-    *,
-    lower: bool,
-    n_samples: int | None,
-    shares: np.ndarray | float,
-) -> LinearState:
-    """Return the state after one step for every row of X.
+def linear_block(state: LinearState, X: np.ndarray, gain: Gain | None, shares, **options):
+    """Return the state after one step for every row of X, which are centred samples in float64.
 
-    Parameters
-    ----------
-    state : LinearState
-    X : ndarray of shape (b, d)
-        Centred samples, float64.
-    gain : Gain or None
-        None is "auto".
-    lower : bool
-        Sanger's rule, otherwise Oja's.
-    n_samples : int or None
-        Steps in a pass, for the gain's schedule; None in a stream.
-    shares : ndarray of shape (b,) or float
-        Expected square of a centred sample, relative to the variance: 1 - 1/m if the mean was
-        taken of m samples, 1 if there is none.
-
-    Raises
-    ------
-    DivergenceError
-        The weights ran away. The state is untouched.
+    The other arguments are those of `tracked_steps`. If the weights run away, a DivergenceError
+    says so and the state is untouched.
     """
     block = Block.of(state.weights @ X.T, X @ X.T)
-    t = state.t + len(X)
     with np.errstate(all="ignore"):  # what overflows is found right below
-        Theta, C, energy, weight = stream_steps(
-            block, gain, state.t, state.energy, state.weight, shares, n_samples, lower=lower
-        )
+        Theta, C, track = tracked_steps(block, gain, state.track, shares, **options)
         weights = Theta @ state.weights + C @ X
         if not np.sum(weights**2, axis=1).max() <= RUNAWAY:  # nor if it is not a number
-            raise DivergenceError(f"the weights ran away by step {t}")
-    return replace(state, weights=weights, energy=energy, weight=float(weight), t=t)
+            raise DivergenceError(f"the weights ran away by step {track.t}")
+    return replace(state, weights=weights, track=track)
 
 
-def stream_steps(
+def tracked_steps(
     block: Block,
     gain: Gain | None,
-    t: int,
-    energy: np.ndarray,
-    weight: float,
+    track: Track,
     shares: np.ndarray | float,
-    n_samples: int | None = None,
     *,
+    n_samples: int | None = None,
     lower: bool = True,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Return Theta and W of a block as `hebbian_steps`, and the energy and weight after it.
+) -> tuple[np.ndarray, np.ndarray, Track]:
+    """Return Theta and W of a block as `hebbian_steps`, and the track of outputs after it.
 
     Parameters
     ----------
     block : Block
     gain : Gain or None
         None is "auto".
-    t : int
-        Steps made before.
-    energy, weight : ndarray of shape (r,), float
-        As in `LinearState`, before the block.
-    shares, n_samples, lower
-        As in `linear_block`.
+    track : Track
+        Before the block.
+    shares : ndarray of shape (b,) or float
+        Expected square of a centred sample, relative to the variance: 1 - 1/m if the mean was
+        taken of m samples, 1 if there is none.
+    n_samples : int, default=None
+        Steps in a pass, for the gain's schedule; None in a stream.
+    lower : bool, default=True
+        Sanger's rule, otherwise Oja's.
     """
+    energy, weight, t = track
     r, b = len(energy), len(block.sizes)
-    steps = t + 1 + np.arange(b)
-    shares = np.broadcast_to(shares, b)
+    steps, shares = t + 1 + np.arange(b), np.broadcast_to(shares, b)
     if gain is None or gain.uses_eigenvalues:
         schedule = None if gain is None else gain.schedule(steps, n_samples)
-        decays = ((steps - 1) / steps) ** FORGETTING
         with one_blas_thread():
-            return _tracking_steps(block, schedule, energy, weight, decays, shares, lower)
+            return _following_steps(block, schedule, track, steps, shares, lower)
     rates = gain.rates(steps, np.ones(r), n_samples)
-    Theta, C, outputs, _ = hebbian_steps(
-        block, rates, SmallState(rates.scale, rates.scale), lower=lower
-    )
+    small = SmallState(np.zeros(r), np.ones(r))
+    Theta, C, outputs, _ = hebbian_steps(block, rates, small, lower=lower)
     powers, decay = (steps / steps[-1]) ** FORGETTING, (t / steps[-1]) ** FORGETTING
-    return Theta, C, decay * energy + outputs**2 @ powers, decay * weight + shares @ powers
+    energy, weight = decay * energy + outputs**2 @ powers, decay * weight + shares @ powers
+    return Theta, C, Track(energy, float(weight), t + b)
 
 
-def _tracking_steps(block, schedule, energy, weight, decays, shares, lower):
-    """Make the steps of `hebbian_steps` with gains that follow the outputs from step to step.
+def _following_steps(block, schedule, track, steps, shares, lower):
+    """Make the steps with gains that follow the outputs from step to step.
 
     eta_i = schedule / lambda_i with lambda_i = energy_i / weight, but at most
     1 / max(||x||^2, ||y||^2); without a schedule ("auto") eta_i = 1 / energy_i under the same
-    bound. Returns Theta, W, energy and weight after the block.
+    bound.
     """
+    energy, weight, t = track
     r, b = len(energy), len(block.sizes)
+    decays = ((steps - 1) / steps) ** FORGETTING
     triangle = np.tril(np.ones((r, r))) if lower else np.ones((r, r))
     M = np.zeros((r, r + b))
     np.fill_diagonal(M, 1)
@@ -196,7 +182,7 @@ def _tracking_steps(block, schedule, energy, weight, decays, shares, lower):
         w = np.divide(y, slowness, out=np.zeros(r), where=slowness > 0)
         M -= (w[:, None] * y * triangle).dot(M)
         M[:, r + j] = w
-    return M[:, :r], M[:, r:], energy, weight
+    return M[:, :r], M[:, r:], Track(energy, float(weight), t + b)
 
 
 def checked_stream_gain(gain) -> Gain | None:
@@ -360,9 +346,8 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def fit(self, X, y=None):
         """Make `n_passes` passes over X.
 
-        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached. If the gain
-        is too large, a :class:`akpca.DivergenceError` says so and leaves the estimator as it was
-        before.
+        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached. A gain that
+        is too large raises a :class:`akpca.DivergenceError` and leaves the estimator as it was.
 
         Parameters
         ----------
@@ -399,7 +384,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                     if self.callback(FitProgress(n_iter, last, None, self)):
                         break
         except KeyboardInterrupt:
-            warn_interrupted(f"after {n_iter} passes, {state.t} steps", stacklevel=4)
+            warn_interrupted(f"after {n_iter} passes, {state.track.t} steps", stacklevel=4)
         self._publish(state, X.dtype, rng, n_iter, X)
         return self
 
@@ -509,10 +494,9 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return one_blas_thread(2 * b * n_features * (b + self.n_components))
 
     def _step(self, state: LinearState, rows: np.ndarray, gain: Gain | None, n_samples, shares):
+        options = {"lower": self.rule == "sanger", "n_samples": n_samples}
         try:
-            return linear_block(
-                state, rows, gain, lower=self.rule == "sanger", n_samples=n_samples, shares=shares
-            )
+            return linear_block(state, rows, gain, shares, **options)
         except DivergenceError as error:
             size = np.max(np.sum(rows**2, axis=1))
             advice = (
@@ -531,8 +515,8 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         components = state.weights / np.where(norms > 0, norms, 1)[:, None]
         mean = state.mean if self.center else np.zeros_like(state.total)
         if X is None:
-            shrink = np.where(norms > 0, norms**2, 1) * (state.weight or 1.0)
-            variance = state.energy / shrink
+            shrink = np.where(norms > 0, norms**2, 1) * (state.track.weight or 1.0)
+            variance = state.track.energy / shrink
         else:
             squares = sum(
                 np.sum(((X[rows] - mean) @ components.T) ** 2, axis=0)
@@ -540,10 +524,6 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             )
             variance = squares / max(len(X) - self.center, 1)
         self._state, self._rng = state, rng
-        self.components_ = components.astype(dtype)
-        self.explained_variance_ = variance.astype(dtype)
-        self.mean_ = mean.astype(dtype)
-        self.norms_ = norms.astype(dtype)
-        self.n_samples_seen_ = state.n_samples
-        self.n_steps_ = state.t
-        self.n_iter_ = n_iter
+        self.components_, self.mean_ = components.astype(dtype), mean.astype(dtype)
+        self.explained_variance_, self.norms_ = variance.astype(dtype), norms.astype(dtype)
+        self.n_samples_seen_, self.n_steps_, self.n_iter_ = state.n_samples, state.track.t, n_iter

@@ -31,7 +31,7 @@ from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from ..kernels import Kernel
 from ..threads import one_blas_thread
 from .gains import AUTO, Factor, Gain
-from .generalized import FORGETTING, checked_stream_gain, stream_steps
+from .generalized import FORGETTING, Track, checked_stream_gain, tracked_steps
 from .kernel import KernelHebbian
 from .steps import RUNAWAY, Block, DivergenceError
 
@@ -56,10 +56,8 @@ class StreamState:
         ||mu||^2.
     gram : ndarray of shape (r, r)
         Inner products of the components.
-    energy, weight : ndarray of shape (r,), float
-        Of the outputs, as in :class:`akpca.hebbian.generalized.LinearState`.
-    t : int
-        Steps made.
+    track : Track
+        Of the outputs.
     n_samples : int
         Samples seen.
     K : ndarray of shape (m, m) or None
@@ -74,10 +72,8 @@ class StreamState:
     along: np.ndarray
     mean_square: float
     gram: np.ndarray
-    energy: np.ndarray
-    weight: float
-    t: int
-    n_samples: int
+    track: Track
+    n_samples: int = 0
     K: np.ndarray | None = None
     lost: float = 0.0
 
@@ -91,7 +87,7 @@ def start_stream(X: np.ndarray, kernel: Kernel, r: int, rng, *, center: bool) ->
     squares = np.einsum("ij,jk,ik->i", G, K, G)
     G /= np.sqrt(np.where(squares > 0, squares, 1))[:, None]
     zero = np.zeros(r)
-    return StreamState(X, G, np.zeros(len(X)), zero, 0.0, G @ K @ G.T, zero, 0.0, 0, 0)
+    return StreamState(X, G, np.zeros(len(X)), zero, 0.0, G @ K @ G.T, Track(zero))
 
 
 def stream_block(
@@ -99,19 +95,8 @@ def stream_block(
 ) -> StreamState:
     """Return the state after one step for every row of X, which join the points.
 
-    Parameters
-    ----------
-    state : StreamState
-    X : ndarray of shape (b, d)
-    kernel : Kernel
-    gain : Gain or None
-        None is "auto".
-    center : bool
-
-    Raises
-    ------
-    DivergenceError
-        The state is untouched.
+    The gain None is "auto". If the components run away, a DivergenceError says so and the state is
+    untouched.
     """
     b, n = len(X), state.n_samples
     new = np.asarray(kernel(state.points, X), np.float64)
@@ -130,13 +115,11 @@ def stream_block(
     square = state.mean_square * np.multiply.outer(g, g)
     gram = L @ own @ L.T - cross - cross.T + square
     with np.errstate(all="ignore"):  # what overflows is found right below
-        Theta, C, energy, weight = stream_steps(
-            Block.of(centred, gram), gain, state.t, state.energy, state.weight, shares
-        )
+        Theta, C, track = tracked_steps(Block.of(centred, gram), gain, state.track, shares)
         TG = Theta @ centred @ C.T
         norms = Theta @ state.gram @ Theta.T + TG + TG.T + C @ gram @ C.T
         if not norms.diagonal().max() <= RUNAWAY:  # nor if it is not a number
-            raise DivergenceError(f"the components ran away by step {state.t + b}")
+            raise DivergenceError(f"the components ran away by step {track.t}")
     A = np.hstack([Theta @ state.A - np.multiply.outer(C @ g, state.c), C @ L])
     c, along, mean_square = np.append(state.c, np.zeros(b)), state.along, 0.0
     if center:
@@ -155,9 +138,7 @@ def stream_block(
         along=along,
         mean_square=float(mean_square),
         gram=norms,
-        energy=energy,
-        weight=float(weight),
-        t=state.t + b,
+        track=track,
         n_samples=n + b,
         K=K,
     )
@@ -464,12 +445,12 @@ class KernelStream(KernelEstimator):
     def _publish(self, state: StreamState, dtype, n_iter: int) -> None:
         norms = np.sqrt(np.maximum(state.gram.diagonal(), 0))
         scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)
-        variance = state.energy * scale**2 / (state.weight or 1.0)
+        variance = state.track.energy * scale**2 / (state.track.weight or 1.0)
         self._state, self.norms_, self.lost_ = state, norms, state.lost
         self.coefficients_ = state.A.astype(dtype)
         self.components_ = (scale[:, None] * state.A).astype(dtype)
         self.eigenvalues_ = (state.n_samples * variance).astype(dtype)
-        self.n_steps_, self.n_samples_seen_, self.n_iter_ = state.t, state.n_samples, n_iter
+        self.n_steps_, self.n_samples_seen_, self.n_iter_ = state.track.t, state.n_samples, n_iter
         self.X_fit_ = state.points
         code = KernelCode(
             self.kernel_,
@@ -506,7 +487,5 @@ def state_of_fit(model: KernelHebbian) -> StreamState:
     weight = model.n_steps_ / (FORGETTING + 1)
     # the variance of the outputs, by the codes of the fitted samples
     energy = weight * np.mean((code.codes * norms) ** 2, axis=0, dtype=np.float64)
-    return StreamState(
-        code.points, A, c, along, mean_square, gram.astype(np.float64), energy, weight,
-        model.n_steps_, n,
-    )  # fmt: skip
+    track = Track(energy, weight, model.n_steps_)
+    return StreamState(code.points, A, c, along, mean_square, gram.astype(np.float64), track, n)
