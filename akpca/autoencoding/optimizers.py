@@ -5,7 +5,8 @@ list that returns a list of arrays of the same shapes::
 
     optimizer = make_optimizer("adam")
     for epoch in range(n_epochs):
-        optimizer.start_epoch(params, full_gradient)        # only SVRG calls it
+        if isinstance(optimizer, SVRG):
+            optimizer.start_epoch(params, full_gradient)
         for batch in batches:
             optimizer.step(params, gradient_of(batch), rate)  # moves by about `rate`
 
@@ -56,9 +57,6 @@ class SGD:
         self.momentum = momentum
         self._velocity: Arrays | None = None
 
-    def start_epoch(self, params: Arrays, full_gradient: Gradient) -> None:
-        """Do what is to be done once per pass over the data: nothing."""
-
     def step(self, params: Arrays, gradient: Gradient, rate: float) -> None:
         """Move the parameters, in place.
 
@@ -91,7 +89,8 @@ class SVRG(SGD):
     an epoch begins with one more pass.
     """
 
-    def start_epoch(self, params, full_gradient):  # noqa: D102
+    def start_epoch(self, params: Arrays, full_gradient: Gradient) -> None:
+        """Note where a pass over the data begins, and the gradient over all of them there."""
         self._snapshot = [p.copy() for p in params]
         self._mean = full_gradient(self._snapshot)
 
@@ -131,12 +130,8 @@ class Adam:
         self._moments: list[tuple[np.ndarray, np.ndarray]] | None = None
         self._t = 0
 
-    def start_epoch(self, params: Arrays, full_gradient: Gradient) -> None:
-        """Do what is to be done once per pass over the data: nothing."""
-
     def step(self, params: Arrays, gradient: Gradient, rate: float) -> None:
         """Move the parameters, in place; see `SGD.step`."""
-        gradients = gradient(params)
         if self._moments is None:
             self._moments = [(np.zeros(p.size, p.dtype), np.zeros(p.size, p.dtype)) for p in params]
             self._factors = [np.ones(1, p.dtype) for p in params]
@@ -145,6 +140,7 @@ class Adam:
                     np.broadcast_to(f, p.shape).astype(p.dtype).reshape(-1)
                     for f, p in zip(self.steps, params, strict=True)
                 ]
+        gradients = gradient(params)
         self._t += 1
         first, second = 1 - self.beta1**self._t, 1 - self.beta2**self._t
         # m-hat / (sqrt(v-hat) + eps) = (sqrt(second) / first) m / (sqrt(v) + sqrt(second) eps)
@@ -154,21 +150,18 @@ class Adam:
             g = np.ascontiguousarray(g).reshape(-1)
             for start in range(0, p.size, CHUNK):
                 part = slice(start, start + CHUNK)
-                factor = f[part] if f.size > 1 else f
-                self._move(p[part], g[part], m[part], v[part], rate * factor, eps)
-
-    def _move(self, p, g, m, v, rate, eps):
-        m *= self.beta1
-        m += (1 - self.beta1) * g
-        g *= g
-        g *= 1 - self.beta2
-        v *= self.beta2
-        v += g
-        np.sqrt(v, out=g)
-        g += eps
-        np.divide(m, g, out=g)
-        g *= rate
-        p -= g
+                g_part, m_part, v_part = g[part], m[part], v[part]
+                m_part *= self.beta1
+                m_part += (1 - self.beta1) * g_part
+                g_part *= g_part
+                g_part *= 1 - self.beta2
+                v_part *= self.beta2
+                v_part += g_part
+                np.sqrt(v_part, out=g_part)
+                g_part += eps
+                np.divide(m_part, g_part, out=g_part)
+                g_part *= rate * (f[part] if f.size > 1 else f)
+                p[part] -= g_part
 
 
 OPTIMIZERS = {"adam": Adam, "sgd": SGD, "svrg": SVRG}
