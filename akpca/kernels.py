@@ -7,8 +7,8 @@ Every kernel is a small object with the same three uses::
     kernel(X, Y)     # (n, m) kernel matrix between two
     kernel.diag(X)   # (n,) values k(x, x), without the matrix
 
-Sums, products and multiples of kernels are kernels (``RBF(0.1) + 0.5 * Linear()``), and all have
-scikit-learn's ``get_params`` and ``set_params``, so that a grid search over ``kernel__gamma`` works.
+Sums, products and multiples of kernels are kernels (``RBF(0.1) + 0.5 * Linear()``). All have
+scikit-learn's ``get_params`` and ``set_params``, so that ``kernel__gamma`` can be searched over.
 Writing one's own kernel takes one method; see `Kernel`.
 
 The contract, stated once: ``X`` and ``Y`` are dense arrays or sparse matrices whose rows are
@@ -31,6 +31,8 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import additive_chi2_kernel, manhattan_distances, pairwise_kernels
 from sklearn.utils import check_array, gen_batches
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
+
+from .threads import one_blas_thread
 
 # Rows of a kernel matrix made at a time: wide enough for full matrix-multiplication speed,
 # narrow enough that the block's temporaries stay a small part of the matrix.
@@ -113,15 +115,16 @@ class Kernel(BaseEstimator):
         x_terms = self.row_terms(X)
         y_terms = x_terms if symmetric else self.row_terms(Y)
         K = np.empty((X.shape[0], Y.shape[0]), np.result_type(X.dtype, Y.dtype))
-        for rows in gen_batches(X.shape[0], BLOCK_ROWS):
-            others = slice(rows.start if symmetric else 0, None)
-            block = K[rows, others]
-            self.fill(block, X[rows], Y[others], part(x_terms, rows), part(y_terms, others))
-            if symmetric:
-                K[rows.stop :, rows] = block[:, rows.stop - rows.start :].T
-                # the square on the diagonal has the rounding of two different GEMM orders
-                corner = K[rows, rows]
-                corner[:] = (corner + corner.T) / 2
+        with one_blas_thread(flops=2.0 * min(BLOCK_ROWS, X.shape[0]) * Y.shape[0] * X.shape[1]):
+            for rows in gen_batches(X.shape[0], BLOCK_ROWS):
+                others = slice(rows.start if symmetric else 0, None)
+                block = K[rows, others]
+                self.fill(block, X[rows], Y[others], part(x_terms, rows), part(y_terms, others))
+                if symmetric:
+                    K[rows.stop :, rows] = block[:, rows.stop - rows.start :].T
+                    # the square on the diagonal has the rounding of two different GEMM orders
+                    corner = K[rows, rows]
+                    corner[:] = (corner + corner.T) / 2
         if symmetric:
             np.fill_diagonal(K, self.diag(X))
         return K
@@ -465,10 +468,11 @@ def half_shift(means: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def center_in_place(K: np.ndarray, means: np.ndarray) -> None:
     """Centre a symmetric kernel matrix in feature space, K <- H K H, from its row means."""
-    shift = half_shift(means, K.dtype)
-    for rows in gen_batches(len(K), BLOCK_ROWS):
-        K[rows] -= shift
-        K[rows] -= shift[rows, None]
+    with np.errstate(invalid="ignore"):  # what is not finite shows in the means
+        shift = half_shift(means, K.dtype)
+        for rows in gen_batches(len(K), BLOCK_ROWS):
+            K[rows] -= shift
+            K[rows] -= shift[rows, None]
 
 
 def _as_kernel(other: Kernel | Real) -> Kernel:

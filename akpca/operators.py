@@ -451,9 +451,8 @@ class MatrixOperator(CenteredOperator):
         of rows and columns: what scikit-learn's ``KernelPCA`` does with it.
         """
         if K.shape[0] != K.shape[1]:
-            raise ValueError(
-                f"Kernel matrix must be a square matrix. Input is a {K.shape[0]}x{K.shape[1]} matrix."
-            )
+            size = f"{K.shape[0]}x{K.shape[1]}"
+            raise ValueError(f"Kernel matrix must be a square matrix. Input is a {size} matrix.")
         if not np.isfinite(row_means(K)).all():
             raise ValueError("the precomputed kernel matrix has sums that are not finite: scale it")
         if is_symmetric(K):

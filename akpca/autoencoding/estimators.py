@@ -19,7 +19,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..kernels import BLOCK_ROWS
-from ..nystrom import _cluster_centers as cluster_centers
+from ..nystrom import cluster_centers
 from ..pca import principal_axes
 from ..progress import FitProgress
 from . import heuristics
