@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -25,8 +24,8 @@ from ..progress import FitProgress
 from . import heuristics
 from .coordinates import Coordinates
 from .models import DenseModel, Span, SpanModel
-from .optimizers import OPTIMIZERS, make_optimizer
-from .training import Descent, Plan, Result, blas_threads_for
+from .optimizers import OPTIMIZERS
+from .training import Descent, Plan, Result
 
 # As many samples as the report had.
 DEFAULT_LANDMARKS = 3000
@@ -121,34 +120,27 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X = self._validated(X, first=not again, ensure_min_samples=2)
         rng, dtype = check_random_state(self.random_state), self._work_dtype
         train, held_out = self._split(len(X), rng)
+        plan = self._plan(len(train))
         if again:
             self._check_warm_start()
             coordinates = self._coordinates
-            Z, model = coordinates.forward(X, dtype), self._model.copy().astype(dtype)
+            Z, model = coordinates.forward(X, dtype), self._model.copy(dtype)
         else:
-            coordinates = self._measure(X, turn=self._turns)
             # from all samples: a start from fewer would lose more than the descent gains where PCA
             # is hard to beat, and one that has seen those held out makes it harder to leave it
-            Z = coordinates.forward(X, dtype)
-            model = self._start(Z, coordinates, rng)
-        n_epochs = self.n_epochs
-        if n_epochs is None:
-            n_epochs = heuristics.default_epochs(len(Z[train]))
+            coordinates, Z, model = self._begin(X, rng, turn=True)
+        optimizer = OPTIMIZERS[self.solver]()
+        if self.solver == "adam":
+            optimizer.steps = heuristics.adam_steps(self.objective, coordinates)
 
         def callback(result):
             self._keep(coordinates, result, X.dtype)
-            loss = result.loss_curve[-1]
-            return self.callback(FitProgress(result.n_iter, n_epochs, loss, self))
+            state = FitProgress(result.n_iter, plan.n_epochs, result.loss_curve[-1], self)
+            return self.callback(state)
 
-        plan = replace(
-            self._plan(coordinates, model),
-            n_epochs=n_epochs,
-            patience=self.n_iter_no_change if self.early_stopping else None,
-            title=type(self).__name__ if self.verbose else None,
-            callback=None if self.callback is None else callback,
-        )
-        descent = Descent(model, plan, self._optimizer(coordinates), rng)
-        self._keep(coordinates, descent.run(Z[train], Z[held_out]), X.dtype)
+        descent = Descent(model, coordinates, plan, optimizer, rng)
+        result = descent.run(Z[train], Z[held_out], callback if self.callback else None)
+        self._keep(coordinates, result, X.dtype)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -171,28 +163,25 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         first = not hasattr(self, "_model")
         X = self._validated(X, first=first, ensure_min_samples=2 if first else 1)
         stream = None if first else self._stream
-        rng = check_random_state(self.random_state) if stream is None else stream[1]
+        if stream is None:
+            stream = OPTIMIZERS[self.solver](), check_random_state(self.random_state)
         if first:
-            coordinates, result = self._measure(X, turn=False), Result(None)
-            Z = coordinates.forward(X, self._work_dtype)
-            result.model = self._start(Z, coordinates, rng)
+            coordinates, Z, model = self._begin(X, stream[1], turn=False)
+            result, dtype = Result(model), X.dtype
         else:
-            coordinates, model = self._coordinates, self._model.copy()
-            if coordinates.axes is not None:
-                # samples to come may vary along other axes
-                model = model.turned(coordinates)
-                coordinates = replace(coordinates, axes=None, variances=None)
-            model = model.astype(self._work_dtype)
-            result = Result(model, list(self.loss_curve_), n_iter=self.n_iter_)
+            # samples to come may vary along other axes
+            coordinates, model, dtype = self._coordinates.along_features(), self._model, self._dtype
+            if self._coordinates.axes is not None:
+                model = model.turned(self._coordinates)
+            result = Result(model.copy(self._work_dtype), self.loss_curve_, n_iter=self.n_iter_)
             Z = coordinates.forward(X, self._work_dtype)
-        optimizer = self._optimizer(coordinates) if stream is None else stream[0]
-        descent = Descent(result.model, self._plan(coordinates, result.model), optimizer, rng)
+        descent = Descent(result.model, coordinates, self._plan(len(X)), *stream)
         # the mean step of the schedule of `fit`
-        result.loss_curve.append(descent.epoch(Z, lambda t: 0.5))
+        result.loss_curve = [*result.loss_curve, descent.epoch(Z, lambda step: 0.5)]
         result.n_iter += 1
         result.best_epoch = result.n_iter
-        self._keep(coordinates, result, X.dtype if first else self._dtype)
-        self._stream = optimizer, rng
+        self._keep(coordinates, result, dtype)
+        self._stream = stream
         return self
 
     def transform(self, X):
@@ -212,9 +201,8 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self._check_signs(X)
         model = self._model.astype(X.dtype)
         codes = np.empty((len(X), model.n_components), X.dtype)
-        with blas_threads_for(model):
-            for rows in gen_batches(len(X), BLOCK_ROWS):
-                codes[rows] = model.encode(self._coordinates.forward(X[rows], X.dtype))
+        for rows in gen_batches(len(X), BLOCK_ROWS):
+            codes[rows] = model.encode(self._coordinates.forward(X[rows], X.dtype))
         return codes * self.scale_**2
 
     def inverse_transform(self, X):
@@ -237,9 +225,8 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             )
         model = self._model.astype(Y.dtype)
         X_hat = np.empty((len(Y), self.n_features_in_), Y.dtype)
-        with blas_threads_for(model):
-            for rows, Z_hat, _ in model.decode(Y / self.scale_**2):
-                X_hat[rows] = self._coordinates.backward(Z_hat, Y.dtype)
+        for rows, Z_hat, _ in model.decode(Y / self.scale_**2):
+            X_hat[rows] = self._coordinates.backward(Z_hat, Y.dtype)
         return X_hat
 
     @property
@@ -343,7 +330,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _split(self, n, rng):
         """Return the indices of training samples and of those held out, if any."""
         if not self.early_stopping:
-            return slice(None), slice(0)
+            return np.arange(n), np.arange(0)
         held_out = max(1, round(self.validation_fraction * n))
         if n - held_out < 2:
             raise ValueError(
@@ -373,34 +360,26 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             c = 1.0
         return replace(coordinates, constant=c * coordinates.scale)
 
-    def _plan(self, coordinates, model):
-        """Return the plan of one pass."""
-        rate, penalty, corrupt = self.learning_rate, self.penalty, None
-        if rate is None:
-            rate = self._rates[self.solver, self.objective]
-        if self.noise is not None and self.noise_level > 0:
-            corrupt = partial(coordinates.corrupted, noise=self.noise, level=self.noise_level)
+    def _plan(self, n):
+        """Return the plan of a descent on n samples."""
+        rate, penalty, n_epochs = self.learning_rate, self.penalty, self.n_epochs
+        noisy = self.noise is not None and self.noise_level > 0
         return Plan(
             objective=self.objective,
-            rate=rate * model.entry if self.solver == "adam" else rate,
             batch_size=self.batch_size,
-            n_epochs=1,
+            n_epochs=heuristics.default_epochs(n) if n_epochs is None else n_epochs,
+            rate=self._rates[self.objective][self.solver] if rate is None else rate,
             warm=heuristics.WARM,
             penalty=heuristics.PENALTIES[self.objective] if penalty is None else penalty,
-            corrupt=corrupt,
-            unit=coordinates.scale**2,
-        )
-
-    def _optimizer(self, coordinates):
-        if self.solver != "adam" or coordinates.axes is None:
-            return make_optimizer(self.solver)
-        return make_optimizer(
-            "adam", steps=[heuristics.adam_steps(self.objective, coordinates)] * 2
+            noise=self.noise if noisy else None,
+            noise_level=self.noise_level,
+            patience=self.n_iter_no_change if self.early_stopping else None,
+            title=type(self).__name__ if self.verbose else None,
         )
 
     def _keep(self, coordinates, result, dtype):
         """Make these the fitted model and attributes."""
-        self._coordinates, self._model = coordinates, result.model.copy().astype(dtype)
+        self._coordinates, self._model = coordinates, result.model.copy(dtype)
         self.mean_, self.scale_ = coordinates.mean, coordinates.scale
         self.constant_ = coordinates.constant
         self.loss_curve_ = list(result.loss_curve)
@@ -519,11 +498,12 @@ class AKPCA(_Autoencoder):
     (1797, 64)
     """
 
-    _turns = True
     _rates, _large_constant = heuristics.DENSE_RATES, heuristics.DENSE_CONSTANT
 
-    def _start(self, Z, coordinates, rng):
-        return DenseModel.start(
+    def _begin(self, X, rng, *, turn):
+        coordinates = self._measure(X, turn=turn)
+        Z = coordinates.forward(X, self._work_dtype)
+        model = DenseModel.start(
             Z,
             self.n_components,
             offset=self.offset,
@@ -532,6 +512,7 @@ class AKPCA(_Autoencoder):
             towards=coordinates.feature_sum,
             random_state=rng,
         )
+        return coordinates, Z, model
 
 
 class DataSpanAKPCA(_Autoencoder):
@@ -609,8 +590,6 @@ verbose, callback
         "rank": [Interval(Integral, 1, None, closed="left"), None],
     }
 
-    # the axes would be a matrix of d^2 numbers
-    _turns = False
     _rates, _large_constant = heuristics.SPAN_RATES, heuristics.SPAN_CONSTANT
 
     def __init__(
@@ -690,9 +669,24 @@ verbose, callback
         span = self._model.span
         return span.expand(T)[:, : len(span.landmarks)] / T.dtype.type(self.scale_**2)
 
-    def _start(self, Z, coordinates, rng):
-        """Choose the span, and a start in it."""
-        (n, d), k, m = Z[:, : coordinates.n_axes].shape, self.n_components, self.n_landmarks
+    def _begin(self, X, rng, *, turn):
+        # in features, since their axes would be a matrix of d^2 numbers
+        coordinates = self._measure(X, turn=False)
+        Z = coordinates.forward(X, self._work_dtype)
+        (n, d), m = X.shape, self._count_landmarks(*X.shape)
+        if self.sampling == "kmeans" and m < n:
+            landmarks = cluster_centers(Z[:, :d], m, rng)
+        else:
+            landmarks = np.ascontiguousarray(Z[rng.permutation(n)[:m], :d])
+        varies = np.ptp(Z[:, :d], axis=0) > 0 if self.offset else None
+        span = Span(landmarks, constant=self.offset, rank=self.rank, varies=varies)
+        random = self.init == "random"
+        model = SpanModel.start(span, Z, self.n_components, random=random, random_state=rng)
+        return coordinates, Z, model
+
+    def _count_landmarks(self, n, d):
+        """Return m, if so many landmarks there can be."""
+        k, m = self.n_components, self.n_landmarks
         if m is not None and m > n:
             raise ValueError(
                 f"n_landmarks={m}, but X has only {n} samples to choose them from: give at most "
@@ -705,10 +699,4 @@ verbose, callback
                 f"{m}{f' and {d} for linear terms' if self.offset else ''}: give a smaller "
                 "n_components or a larger n_landmarks"
             )
-        if self.sampling == "kmeans" and m < n:
-            landmarks = cluster_centers(Z[:, :d], m, rng)
-        else:
-            landmarks = np.ascontiguousarray(Z[rng.permutation(n)[:m], :d])
-        varies = np.ptp(Z[:, :d], axis=0) > 0 if self.offset else None
-        span = Span(landmarks, constant=self.offset, rank=self.rank, varies=varies)
-        return SpanModel.start(span, Z, k, random=self.init == "random", random_state=rng)
+        return m

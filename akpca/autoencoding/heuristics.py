@@ -5,10 +5,13 @@ Errors are held-out reconstruction errors relative to those of PCA with as many 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
-from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics.pairwise import rbf_kernel
 
 from ..pca import principal_axes
+from ..preimage import kernel_ridge
 from .coordinates import Coordinates
 from .models import best_factors
 
@@ -16,20 +19,12 @@ from .models import best_factors
 # those of SGD and SVRG are in units of such a component; that suits every scale, dimension and k
 # that was tried.
 DENSE_RATES = {
-    ("adam", "reconstruction"): 0.5,
-    ("adam", "spectral"): 0.4,
-    ("sgd", "reconstruction"): 1.0,
-    ("sgd", "spectral"): 1.0,
-    ("svrg", "reconstruction"): 1.0,
-    ("svrg", "spectral"): 1.0,
+    "reconstruction": {"adam": 0.5, "sgd": 1.0, "svrg": 1.0},
+    "spectral": {"adam": 0.4, "sgd": 1.0, "svrg": 1.0},
 }
 SPAN_RATES = {
-    ("adam", "reconstruction"): 0.4,
-    ("adam", "spectral"): 0.4,
-    ("sgd", "reconstruction"): 0.1,
-    ("sgd", "spectral"): 0.05,
-    ("svrg", "reconstruction"): 0.1,
-    ("svrg", "spectral"): 0.05,
+    "reconstruction": {"adam": 0.4, "sgd": 0.1, "svrg": 0.1},
+    "spectral": {"adam": 0.4, "sgd": 0.05, "svrg": 0.05},
 }
 # The part of all steps in which they become longer: full steps from the first on would lose what a
 # good start is worth.
@@ -38,15 +33,10 @@ WARM = 0.3
 # (photographs and held-out digits); the spectral loss fits too little rather than too much.
 PENALTIES = {"reconstruction": 0.15, "spectral": 0.0}
 # Adam's steps at entry (r, s) are proportional to (variance of r times that of s) to half this
-# power: the larger, the less is learnt by heart, and the later. 0.75 instead of 0.5 took full MNIST
-# from .546 to .542 and the Swiss roll, k = 2, from .58 to .46. Without an offset the mean's axis
-# has most of the variance, so the power is smaller.
-STEP_POWER = {
-    ("reconstruction", True): 0.75,
-    ("reconstruction", False): 0.5,
-    ("spectral", True): 0.5,
-    ("spectral", False): 0.5,
-}
+# power: the larger, the less is learnt by heart, and the later. With an offset, 0.75 instead of 0.5
+# took full MNIST from .546 to .542 and the Swiss roll, k = 2, from .58 to .46. Without one the
+# mean's axis has most of the variance.
+STEP_POWER, OFFSET_POWER = 0.5, {"reconstruction": 0.75, "spectral": 0.5}
 # The power where PCA is hard to beat: with the large constant and a start that is as good as PCA,
 # LFW has .96 and grey CIFAR-10 1.000003 instead of 1.002.
 CAUTIOUS_POWER = 1.25
@@ -80,10 +70,11 @@ def choose_constant(Z: np.ndarray, k: int, large: float = DENSE_CONSTANT) -> flo
     if not len(variances) or not len(others):
         return large
     codes, new_codes = some @ axes, others @ axes
-    gamma = 1 / np.sum(variances)
-    ridge = KernelRidge(kernel="rbf", gamma=gamma, alpha=0.3).fit(codes, some - codes @ axes.T)
+    kernel = partial(rbf_kernel, gamma=1 / np.sum(variances))
+    centers, dual_coef = kernel_ridge(kernel, codes, some - codes @ axes.T, alpha=0.3)
     lost = others - new_codes @ axes.T
-    gain = (np.sum(lost**2) - np.sum((lost - ridge.predict(new_codes)) ** 2)) / len(others)
+    left = lost - kernel(new_codes, centers) @ dual_coef
+    gain = (np.sum(lost**2) - np.sum(left**2)) / len(others)
     _, _, excess = best_factors(np.linalg.norm(new_codes, axis=1), 1.0)
     return 1.0 if gain > excess else large
 
@@ -93,13 +84,17 @@ def is_cautious(objective: str, coordinates: Coordinates) -> bool:
     return objective == "reconstruction" and coordinates.constant > coordinates.scale
 
 
-def adam_steps(objective: str, coordinates: Coordinates) -> np.ndarray:
-    """Return factors of Adam's steps along principal axes, shape (D, 1, D)."""
-    cautious = is_cautious(objective, coordinates)
-    power = CAUTIOUS_POWER if cautious else STEP_POWER[objective, bool(coordinates.constant)]
+def adam_steps(objective: str, coordinates: Coordinates) -> list[np.ndarray] | None:
+    """Return factors of Adam's steps along principal axes for encoder and decoder, if any."""
+    if coordinates.axes is None:
+        return None
+    power = OFFSET_POWER[objective] if coordinates.constant else STEP_POWER
+    if is_cautious(objective, coordinates):
+        power = CAUTIOUS_POWER
     sizes = (coordinates.variances / coordinates.variances[0]) ** (power / 2)
     if coordinates.constant:
         # a linear term is larger than a quadratic one by the constant, so its steps are smaller
         sizes = np.append(sizes, min(1.0, coordinates.scale / coordinates.constant))
     steps = np.outer(sizes, sizes)
-    return np.minimum(steps / np.sqrt(np.mean(steps**2)), STEP_LIMIT)[:, None, :]
+    steps = np.minimum(steps / np.sqrt(np.mean(steps**2)), STEP_LIMIT)[:, None, :]
+    return [steps, steps]

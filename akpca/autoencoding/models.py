@@ -11,10 +11,13 @@ M(y) = sum_j y_j B_j, plus a constant matrix B_0 with an offset. They have the s
 ``decode(Y)``                   blocks of decoded samples
 ``gradients(Z, loss)``          losses of a batch, gradients of their mean, eigenvectors
 ``matrices(params[i])``         the A_j or B_j themselves
-``astype(dtype)``, ``copy()``
+``astype(dtype)``               the model in another precision
+``copy(dtype)``                 a copy, in which matrices are exactly symmetric
 ``direction``, ``towards``      where eigenvector iterations start; the sign of decoded samples
-``n_components``, ``n_axes``    the sizes of codes and of samples without the constant
-``root_size``, ``flops``        of a component; operations of a product, per sample
+``n_components``, ``n_axes``    sizes of codes, and of samples without the constant
+``root_size``                   root of the number of entries of a component in `params`, which is
+                                1 over their size if its norm is 1
+``flops``                       operations of a product, per sample
 =============================== ================================================================
 
 `DenseModel` holds k symmetric matrices as one array of shape (D, k, D), so that products of a batch
@@ -50,6 +53,7 @@ from ..eigen import leading_eigenpairs
 from ..kernel_pca import KernelPCA
 from ..kernels import BLOCK_ROWS
 from ..pca import principal_axes
+from ..threads import one_blas_thread
 from . import objectives
 
 # From so many components on it is cheaper to form M once for a batch than to go through all B_j
@@ -111,9 +115,12 @@ class DenseModel:
         direction: np.ndarray | None = None,
         towards: np.ndarray | None = None,
     ):
+        D, k, _ = encoder.shape
         self.params = [encoder, decoder]
-        self.direction = np.ones(len(encoder), encoder.dtype) if direction is None else direction
+        self.direction = np.ones(D, encoder.dtype) if direction is None else direction
         self.towards = np.ones(1) if towards is None else towards
+        self.n_components, self.n_axes = k, D - (decoder.shape[1] - k)
+        self.root_size, self.flops = D, 2 * decoder.size
 
     @classmethod
     def start(
@@ -170,30 +177,10 @@ class DenseModel:
             A, B = _pca_start(Z, k, rng, corner) if offset else _kpca_start(Z, k, rng)
         return cls(A, B, direction=direction, towards=towards)
 
-    @property
-    def n_components(self) -> int:
-        """K."""
-        return self.params[0].shape[1]
-
-    @property
-    def n_axes(self) -> int:
-        """Coordinates of samples without the constant."""
-        A, B = self.params
-        return len(A) - (B.shape[1] - A.shape[1])
-
-    @property
-    def root_size(self) -> float:
-        """Root of the number of entries of a component: 1 over their size, if its norm is 1."""
-        return len(self.params[0])
-
-    @property
-    def flops(self) -> int:
-        """Operations of a product with all B_j, per sample."""
-        return 2 * self.params[1].size
-
     def encode(self, Z: np.ndarray) -> np.ndarray:
         """Return the codes y_ij = z_i^T A_j z_i, shape (n, k)."""
-        blocks = [self._codes(Z[rows]) for rows in gen_batches(len(Z), ENCODED_ROWS)]
+        with one_blas_thread(flops=ENCODED_ROWS * self.flops):
+            blocks = [self._codes(Z[rows]) for rows in gen_batches(len(Z), ENCODED_ROWS)]
         return np.concatenate(blocks)
 
     def product(self, Y: np.ndarray, *, form: bool = False) -> objectives.Product:
@@ -263,15 +250,13 @@ class DenseModel:
 
     def astype(self, dtype: np.dtype) -> DenseModel:
         """Return the model in another precision; itself, if it is in this one."""
-        return (
-            self
-            if self.params[0].dtype == dtype
-            else self._with(p.astype(dtype) for p in self.params)
-        )
+        if self.params[0].dtype == dtype:
+            return self
+        return self._with(p.astype(dtype) for p in self.params)
 
-    def copy(self) -> DenseModel:
+    def copy(self, dtype: np.dtype) -> DenseModel:
         """Return a copy with exactly symmetric matrices, which steps leave only nearly so."""
-        return self._with((p + p.transpose(2, 1, 0)) / 2 for p in self.params)
+        return self._with((p + p.transpose(2, 1, 0)).astype(dtype) / 2 for p in self.params)
 
     def turned(self, coordinates) -> DenseModel:
         """Return the model in features, by the axes of a :class:`.coordinates.Coordinates`."""
@@ -494,9 +479,11 @@ class SpanModel:
         towards: np.ndarray | None = None,
     ):
         self.span, self.params = span, [encoder, decoder]
-        D = span.landmarks.shape[1] + span.constant
+        self.n_components, self.n_axes = len(encoder), span.landmarks.shape[1]
+        D = self.n_axes + span.constant
         self.direction = np.ones(D, encoder.dtype) if direction is None else direction
         self.towards = np.ones(1) if towards is None else towards
+        self.root_size, self.flops = float(np.sqrt(max(span.size, 1))), 4 * span.landmarks.size
 
     @classmethod
     def start(
@@ -526,31 +513,13 @@ class SpanModel:
         direction, towards = _directions(Z, span.constant, None)
         return cls(span, H, G, direction=direction, towards=towards)
 
-    @property
-    def n_components(self) -> int:
-        """K."""
-        return len(self.params[0])
-
-    @property
-    def n_axes(self) -> int:
-        """Coordinates of samples without the constant."""
-        return self.span.landmarks.shape[1]
-
-    @property
-    def root_size(self) -> float:
-        """Root of the number of coordinates of a component."""
-        return float(np.sqrt(max(self.span.size, 1)))
-
-    @property
-    def flops(self) -> int:
-        """Operations of a product with M, per sample."""
-        return 4 * self.span.landmarks.size
-
     def encode(self, Z: np.ndarray) -> np.ndarray:
         """Return the codes H k(z), shape (n, k)."""
         coefficients = self.span.expand(self.params[0]).T
         blocks = (Z[rows] for rows in gen_batches(len(Z), ENCODED_ROWS))
-        return np.concatenate([self.span.inner(block, block) @ coefficients for block in blocks])
+        with one_blas_thread(flops=ENCODED_ROWS * self.flops):
+            codes = [self.span.inner(block, block) @ coefficients for block in blocks]
+        return np.concatenate(codes)
 
     def product(self, Y: np.ndarray) -> objectives.Product:
         """Return the products with M_i = sum_j y_ij B_j, plus B_0."""
@@ -606,9 +575,9 @@ class SpanModel:
             return self
         return self._with(self.span.astype(dtype), (p.astype(dtype) for p in self.params))
 
-    def copy(self) -> SpanModel:
-        """Return a copy, in the same span."""
-        return self._with(self.span, (p.copy() for p in self.params))
+    def copy(self, dtype: np.dtype) -> SpanModel:
+        """Return a copy."""
+        return self._with(self.span.astype(dtype), (p.astype(dtype) for p in self.params))
 
     def _with(self, span, params):
         return SpanModel(span, *params, direction=self.direction, towards=self.towards)
@@ -633,6 +602,18 @@ def best_factors(
     found = minimize(error, (3.0, -2.0) if corner else (1.0,), method="Nelder-Mead")
     gamma, beta = found.x if corner else (*found.x, 0.0)
     return float(gamma), float(beta), float(found.fun)
+
+
+def score(
+    model: DenseModel | SpanModel, Z: np.ndarray, targets: np.ndarray, tol: float
+) -> tuple[float, float]:
+    """Return the mean of ||g(f(z)) - target||^2 and the median of lambda_2 / lambda_1."""
+    total, gaps = 0.0, []
+    for rows, Z_hat, ratios in model.decode(model.encode(Z), tol=tol):
+        residuals = Z_hat[:, : model.n_axes] - targets[rows, : model.n_axes]
+        total += float(np.sum(residuals * residuals, dtype=np.float64))
+        gaps.append(ratios)
+    return total / len(Z), float(np.median(np.concatenate(gaps)))
 
 
 def _directions(Z, offset, towards):
@@ -695,9 +676,11 @@ def _decode(model, product, Y, block, tol):
     """Yield blocks of decoded samples; `product` makes products of codes."""
     direction, towards = model.direction.astype(Y.dtype), model.towards.astype(Y.dtype)
     for rows in gen_batches(len(Y), block):
-        start = objectives.mixed_start(direction, (len(Y[rows]), len(direction)))
-        X_hat, ratios = objectives.decode(product(Y[rows]), start, towards=towards, tol=tol)
-        yield rows, X_hat, ratios
+        with one_blas_thread(flops=100 * model.flops):
+            products = product(Y[rows])
+            start = objectives.mixed_start(direction, (len(Y[rows]), len(direction)))
+            Z_hat, ratios = objectives.decode(products, start, towards=towards, tol=tol)
+        yield rows, Z_hat, ratios
 
 
 def _images(T, W):

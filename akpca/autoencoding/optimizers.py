@@ -3,12 +3,9 @@
 Parameters are a list of contiguous arrays, changed in place; a gradient is a function of such a
 list that returns a list of arrays of the same shapes::
 
-    optimizer = make_optimizer("adam")
-    for epoch in range(n_epochs):
-        if isinstance(optimizer, SVRG):
-            optimizer.start_epoch(params, full_gradient)
-        for batch in batches:
-            optimizer.step(params, gradient_of(batch), rate)  # moves by about `rate`
+    optimizer = OPTIMIZERS["adam"]()
+    for batch in batches:
+        optimizer.step(params, gradient_of(batch), rate)  # moves by about `rate`
 
 That the gradient is a function, not an array, is for SVRG, which needs it at two points. The
 arrays it returns are the optimiser's to overwrite. Adam moves each entry by up to `rate`, whatever
@@ -18,6 +15,7 @@ the size of the gradient; SGD and SVRG move by `rate` times the gradient.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from math import cos, pi, sqrt
 
 import numpy as np
@@ -27,6 +25,8 @@ Gradient = Callable[[Arrays], Arrays]
 
 # Numbers that are updated at a time, so that they stay in the processor's cache.
 CHUNK = 2**14
+# How slowly Adam's two means forget, and the gradient below which an entry hardly moves.
+BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
 
 
 def cosine(t: int, total: int, warm: float = 0.0) -> float:
@@ -43,65 +43,42 @@ def cosine(t: int, total: int, warm: float = 0.0) -> float:
 
 
 class SGD:
-    """Stochastic gradient descent with momentum: u <- momentum u + g, p <- p - rate u.
-
-    Parameters
-    ----------
-    momentum : float, default=0.0
-        In [0, 1); 0 is the plain method of the report.
-    """
-
-    def __init__(self, momentum: float = 0.0):
-        if not 0 <= momentum < 1:
-            raise ValueError(f"momentum must be in [0, 1), got {momentum}")
-        self.momentum = momentum
-        self._velocity: Arrays | None = None
+    """Stochastic gradient descent: p <- p - rate g, the plain method of the report."""
 
     def step(self, params: Arrays, gradient: Gradient, rate: float) -> None:
-        """Move the parameters, in place.
-
-        Parameters
-        ----------
-        params : list of ndarray
-        gradient : callable
-            Of a minibatch.
-        rate : float
-        """
-        self._descend(params, gradient(params), rate)
-
-    def _descend(self, params, gradients, rate):
-        if self.momentum:
-            if self._velocity is None:
-                self._velocity = [np.zeros_like(p) for p in params]
-            for u, g in zip(self._velocity, gradients, strict=True):
-                u *= self.momentum
-                u += g
-                np.copyto(g, u)
-        for p, g in zip(params, gradients, strict=True):
+        """Move the parameters by the gradient of a minibatch."""
+        for p, g in zip(params, gradient(params), strict=True):
             g *= rate
             p -= g
 
 
-class SVRG(SGD):
+@dataclass(eq=False)
+class SVRG:
     """Variance-reduced descent (Johnson and Zhang, 2013): g(p) - g(p0) + G(p0) in place of g(p).
 
-    p0 is where the epoch began and G the gradient over all data. A step costs two gradients, and
-    an epoch begins with one more pass.
+    p0 is where the epoch began and G the gradient over all data, so that `start_epoch` must be
+    called before each pass. A step costs two gradients, and an epoch begins with one more pass.
     """
 
+    _snapshot: Arrays | None = field(default=None, init=False)
+    _mean: Arrays | None = field(default=None, init=False)
+
     def start_epoch(self, params: Arrays, full_gradient: Gradient) -> None:
-        """Note where a pass over the data begins, and the gradient over all of them there."""
+        """Note where a pass begins, and the gradient over all data there."""
         self._snapshot = [p.copy() for p in params]
         self._mean = full_gradient(self._snapshot)
 
-    def step(self, params, gradient, rate):  # noqa: D102
-        gradients = gradient(params)
-        for g, before, mean in zip(gradients, gradient(self._snapshot), self._mean, strict=True):
-            g -= before
+    def step(self, params: Arrays, gradient: Gradient, rate: float) -> None:
+        """Move the parameters by the gradient of a minibatch."""
+        here, before = gradient(params), gradient(self._snapshot)
+        for p, g, g0, mean in zip(params, here, before, self._mean, strict=True):
+            g -= g0
             g += mean
-        self._descend(params, gradients, rate)
+            g *= rate
+            p -= g
 
 
+@dataclass(eq=False)
 class Adam:
     """Adam (Kingma and Ba, 2015): p <- p - rate m-hat / (sqrt(v-hat) + eps).
 
@@ -109,53 +86,40 @@ class Adam:
 
     Parameters
     ----------
-    beta1, beta2 : float
-        How slowly the two means forget, in [0, 1).
-    eps : float, default=1e-8
-        Entries whose gradients are smaller than this hardly move.
     steps : list of ndarray, default=None
         Factors of the rate, one array for each parameter, broadcast to its shape. None is 1.
     """
 
-    def __init__(
-        self,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        eps: float = 1e-8,
-        steps: Arrays | None = None,
-    ):
-        if not (0 <= beta1 < 1 and 0 <= beta2 < 1):
-            raise ValueError(f"beta1 and beta2 must be in [0, 1), got {beta1} and {beta2}")
-        self.beta1, self.beta2, self.eps, self.steps = beta1, beta2, eps, steps
-        self._moments: list[tuple[np.ndarray, np.ndarray]] | None = None
-        self._t = 0
+    steps: Arrays | None = None
+    _moments: list[tuple[np.ndarray, np.ndarray]] | None = field(default=None, init=False)
+    _factors: Arrays | None = field(default=None, init=False)
+    _t: int = field(default=0, init=False)
 
     def step(self, params: Arrays, gradient: Gradient, rate: float) -> None:
-        """Move the parameters, in place; see `SGD.step`."""
+        """Move the parameters by the gradient of a minibatch."""
         if self._moments is None:
             self._moments = [(np.zeros(p.size, p.dtype), np.zeros(p.size, p.dtype)) for p in params]
-            self._factors = [np.ones(1, p.dtype) for p in params]
-            if self.steps is not None:
-                self._factors = [
-                    np.broadcast_to(f, p.shape).astype(p.dtype).reshape(-1)
-                    for f, p in zip(self.steps, params, strict=True)
-                ]
+            factors = [np.ones(1)] * len(params) if self.steps is None else self.steps
+            self._factors = [
+                (f if f.size == 1 else np.broadcast_to(f, p.shape)).astype(p.dtype).reshape(-1)
+                for f, p in zip(factors, params, strict=True)
+            ]
         gradients = gradient(params)
         self._t += 1
-        first, second = 1 - self.beta1**self._t, 1 - self.beta2**self._t
+        first, second = 1 - BETA1**self._t, 1 - BETA2**self._t
         # m-hat / (sqrt(v-hat) + eps) = (sqrt(second) / first) m / (sqrt(v) + sqrt(second) eps)
-        rate, eps = rate * sqrt(second) / first, sqrt(second) * self.eps
+        rate, eps = rate * sqrt(second) / first, sqrt(second) * EPS
         for p, g, (m, v), f in zip(params, gradients, self._moments, self._factors, strict=True):
             p = p.reshape(-1, copy=False)
             g = np.ascontiguousarray(g).reshape(-1)
             for start in range(0, p.size, CHUNK):
                 part = slice(start, start + CHUNK)
                 g_part, m_part, v_part = g[part], m[part], v[part]
-                m_part *= self.beta1
-                m_part += (1 - self.beta1) * g_part
+                m_part *= BETA1
+                m_part += (1 - BETA1) * g_part
                 g_part *= g_part
-                g_part *= 1 - self.beta2
-                v_part *= self.beta2
+                g_part *= 1 - BETA2
+                v_part *= BETA2
                 v_part += g_part
                 np.sqrt(v_part, out=g_part)
                 g_part += eps
@@ -165,10 +129,3 @@ class Adam:
 
 
 OPTIMIZERS = {"adam": Adam, "sgd": SGD, "svrg": SVRG}
-
-
-def make_optimizer(name: str, **options) -> SGD | SVRG | Adam:
-    """Return an optimiser by its name: 'adam', 'sgd' or 'svrg'."""
-    if name not in OPTIMIZERS:
-        raise ValueError(f"the optimiser must be one of {sorted(OPTIMIZERS)}, got {name!r}")
-    return OPTIMIZERS[name](**options)

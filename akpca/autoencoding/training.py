@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -21,21 +20,16 @@ from tqdm import tqdm
 from ..progress import warn_interrupted
 from ..threads import one_blas_thread
 from . import objectives
-from .models import BatchGradient, DenseModel, SpanModel
-from .optimizers import SVRG, Adam, cosine
+from .coordinates import Coordinates
+from .models import BatchGradient, DenseModel, SpanModel, score
+from .optimizers import SGD, SVRG, Adam, cosine
 
-# Samples on which the best iterate is chosen, at most.
-MONITOR_SAMPLES = 500
-# Residuals of eigenvectors when iterates are compared, and Lanczos steps where no earlier
-# eigenvector of a sample is known.
-MONITOR_TOL, FRESH_STEPS = 3e-3, 12
+# Samples on which the best iterate is chosen, at most, and the residuals of eigenvectors there.
+MONITOR_SAMPLES, MONITOR_TOL = 500, 3e-3
+# Lanczos steps where no earlier eigenvector of a sample is known.
+FRESH_STEPS = 12
 # Mean loss, of samples of mean squared norm 1, at which a descent has got out of hand.
 DIVERGED = 1e4
-# Operations of a product with a batch of 100 samples from which on two threads are worth waiting
-# for each other.
-THREADED_FLOPS = 5e8
-
-Model = DenseModel | SpanModel
 
 
 @dataclass(frozen=True)
@@ -45,118 +39,115 @@ class Plan:
     Attributes
     ----------
     objective : {'reconstruction', 'spectral'}
-    rate : float
-        The largest step, as the optimiser counts it.
     batch_size, n_epochs : int
-    warm : float, default=0.0
+    rate : float
+        The largest step; Adam's in units of an entry of a component of norm 1.
+    warm : float
         The part of all steps in which they become longer.
-    penalty : float, default=0.0
+    penalty : float
         How strongly parameters are pulled back to the start.
-    patience : int, default=None
+    noise, noise_level : see `Coordinates.corrupted`
+        Of the samples that are encoded; None is no noise.
+    patience : int or None
         Epochs without a better iterate after which to stop; None never does.
-    corrupt : callable, default=None
-        From normalised samples and a ``RandomState`` to samples with noise, which are encoded.
-    unit : float, default=1.0
-        Factor of losses and errors in the curves.
-    title : str, default=None
+    title : str or None
         Of a progress bar; None shows none.
-    callback : callable, default=None
-        Gets the `Result` after each epoch, with the model of that epoch; a true answer stops.
     """
 
     objective: str
-    rate: float
     batch_size: int
     n_epochs: int
-    warm: float = 0.0
-    penalty: float = 0.0
-    patience: int | None = None
-    corrupt: Callable | None = None
-    unit: float = 1.0
-    title: str | None = None
-    callback: Callable | None = None
+    rate: float
+    warm: float
+    penalty: float
+    noise: str | Callable | None
+    noise_level: float
+    patience: int | None
+    title: str | None
 
 
 @dataclass
 class Result:
     """The best model so far, and how the descent went: see the attributes of `AKPCA`."""
 
-    model: Model
+    model: DenseModel | SpanModel
     loss_curve: list[float] = field(default_factory=list)
     monitor_curve: list[float] = field(default_factory=list)
     gap_curve: list[float] = field(default_factory=list)
     best_epoch: int = 0
     n_iter: int = 0
 
-
-def blas_threads_for(model: Model) -> AbstractContextManager:
-    """Return a context with one BLAS thread, unless products of the model are large."""
-    return one_blas_thread() if 100 * model.flops < THREADED_FLOPS else nullcontext()
+    def add_score(self, score: float, gap: float) -> bool:
+        """Note the error of an iterate; return whether it is the least."""
+        better = not self.monitor_curve or score < self.monitor_curve[self.best_epoch]
+        self.monitor_curve.append(score)
+        self.gap_curve.append(gap)
+        return better
 
 
 @dataclass
 class Descent:
-    """Passes over samples that change the parameters of a model in place.
+    """Passes over normalised samples that change the parameters of a model in place.
 
     Attributes
     ----------
     model : DenseModel or SpanModel
+    coordinates : Coordinates
+        Of the samples; curves are in the units of X, squared.
     plan : Plan
     optimizer : SGD, SVRG or Adam
     rng : RandomState
         Order of the samples, starting vectors, noise.
     """
 
-    model: Model
+    model: DenseModel | SpanModel
+    coordinates: Coordinates
     plan: Plan
-    optimizer: SVRG | Adam
+    optimizer: SGD | SVRG | Adam
     rng: np.random.RandomState
 
-    def run(self, Z: np.ndarray, held_out: np.ndarray) -> Result:
+    def run(self, Z: np.ndarray, held_out: np.ndarray, callback: Callable | None = None) -> Result:
         """Minimise, and leave the model at the best iterate.
 
         Parameters
         ----------
         Z : ndarray of shape (n, D)
-            Normalised samples.
         held_out : ndarray of shape (n_held_out, D)
             Samples on which iterates are compared; if there are none, some of Z are.
-
-        Returns
-        -------
-        result : Result
+        callback : callable, default=None
+            Gets the `Result` after each epoch, with the model of that epoch; a true answer stops.
         """
-        n, plan, params = len(Z), self.plan, self.model.params
+        n, plan, model, unit = len(Z), self.plan, self.model, self.coordinates.scale**2
         if not len(held_out):
             many = n > MONITOR_SAMPLES
             held_out = Z[self.rng.choice(n, MONITOR_SAMPLES, replace=False)] if many else Z
-        noisy = held_out if plan.corrupt is None else plan.corrupt(held_out, self.rng)
-        best = [p.copy() for p in params]
-        origin = [p.copy() for p in params] if plan.penalty else None
-        vectors = None
-        if plan.objective == "reconstruction":
-            # a start for the eigenvector of each sample: never the sample, which would give it away
-            direction = self.model.direction
-            vectors = np.tile(direction / max(np.linalg.norm(direction), 1e-30), (n, 1))
-        batches = -(-n // plan.batch_size)
-        result = Result(self.model)
+        noisy = held_out
+        if plan.noise is not None:
+            noisy = self.coordinates.corrupted(held_out, self.rng, plan.noise, plan.noise_level)
+        origin = [p.copy() for p in model.params] if plan.penalty else None
+        # a start for the eigenvector of each sample: never the sample, which would give it away
+        direction = model.direction / max(np.linalg.norm(model.direction), 1e-30)
+        vectors = np.tile(direction, (n, 1)) if plan.objective == "reconstruction" else None
+        steps = -(-n // plan.batch_size)
+        bar = tqdm(range(1, plan.n_epochs + 1), desc=plan.title, disable=plan.title is None)
+        result, best = Result(model), [p.copy() for p in model.params]
         try:
-            self._compare(result, noisy, held_out)
-            bar = tqdm(range(plan.n_epochs), desc=plan.title, disable=plan.title is None)
+            error, gap = score(model, noisy, held_out, MONITOR_TOL)
+            result.add_score(error * unit, gap)
             for epoch in bar:
-                first, total = epoch * batches, plan.n_epochs * batches
-                schedule = partial(_part_of_rate, first=first, total=total, warm=plan.warm)
-                result.loss_curve.append(self.epoch(Z, schedule, vectors, origin))
-                result.n_iter = epoch + 1
-                if self._compare(result, noisy, held_out):
-                    result.best_epoch = epoch + 1
-                    for b, p in zip(best, params, strict=True):
+                schedule = partial(cosine, total=steps * plan.n_epochs, warm=plan.warm)
+                loss = self.epoch(Z, schedule, steps * (epoch - 1), vectors, origin)
+                result.loss_curve.append(loss)
+                result.n_iter = epoch
+                error, gap = score(model, noisy, held_out, MONITOR_TOL)
+                if result.add_score(error * unit, gap):
+                    result.best_epoch = epoch
+                    for b, p in zip(best, model.params, strict=True):
                         np.copyto(b, p)
-                loss, score = result.loss_curve[-1], result.monitor_curve[-1]
-                bar.set_postfix(loss=f"{loss:.4g}", error=f"{score:.4g}")
-                if plan.callback is not None and plan.callback(result):
+                bar.set_postfix(loss=f"{loss:.4g}", error=f"{error * unit:.4g}")
+                if callback is not None and callback(result):
                     break
-                if plan.patience is not None and epoch + 1 - result.best_epoch >= plan.patience:
+                if plan.patience is not None and epoch - result.best_epoch >= plan.patience:
                     break
         except (FloatingPointError, np.linalg.LinAlgError):
             warnings.warn(
@@ -167,15 +158,15 @@ class Descent:
             )
         except KeyboardInterrupt:
             warn_interrupted(f"in epoch {result.n_iter + 1}", stacklevel=5)
-        finally:
-            for b, p in zip(best, params, strict=True):
-                np.copyto(p, b)
+        for b, p in zip(best, model.params, strict=True):
+            np.copyto(p, b)
         return result
 
     def epoch(
         self,
         Z: np.ndarray,
         schedule: Callable[[int], float],
+        first: int = 0,
         vectors: np.ndarray | None = None,
         origin: list[np.ndarray] | None = None,
     ) -> float:
@@ -185,23 +176,27 @@ class Descent:
         ----------
         Z : ndarray of shape (n, D)
         schedule : callable
-            From the number of a batch to the part of the largest step.
+            From the number of a step, here from `first` on, to the part of the largest rate.
+        first : int, default=0
         vectors : ndarray of shape (n, D), default=None
             Earlier eigenvectors of the samples, which are replaced.
         origin : list of ndarray, default=None
             To which parameters are pulled by the penalty.
         """
         n, plan, params, total = len(Z), self.plan, self.model.params, 0.0
+        largest = plan.rate
+        if isinstance(self.optimizer, Adam):
+            largest /= self.model.root_size
         order = self.rng.permutation(n)
-        with blas_threads_for(self.model):
+        with one_blas_thread(flops=plan.batch_size * self.model.flops):
             if isinstance(self.optimizer, SVRG):
                 full_gradient = partial(self._full_gradient, Z, warm=vectors is not None)
                 self.optimizer.start_epoch(params, full_gradient)
-            for t, rows in enumerate(gen_batches(n, plan.batch_size)):
+            for step, rows in enumerate(gen_batches(n, plan.batch_size), start=first):
                 rows = order[rows]
-                starts = None if vectors is None else vectors[rows]
-                gradient = self._gradient(Z[rows], starts, vectors is not None)
-                rate = plan.rate * schedule(t)
+                near = None if vectors is None else vectors[rows]
+                gradient = self._gradient(Z[rows], near, near is not None)
+                rate = largest * schedule(step)
                 self.optimizer.step(params, gradient, rate)
                 if not gradient.losses.mean() < DIVERGED:
                     raise FloatingPointError("the descent diverged")
@@ -209,53 +204,35 @@ class Descent:
                 if vectors is not None:
                     vectors[rows] = gradient.vectors
                 if origin is not None:
-                    pull = plan.penalty * min(1, plan.batch_size / n) * rate / plan.rate
+                    pull = plan.penalty * min(1, plan.batch_size / n) * rate / largest
                     for p, o in zip(params, origin, strict=True):
                         p -= p.dtype.type(pull) * (p - o)
-        return total / n * plan.unit
+        return total / n * self.coordinates.scale**2
 
-    def _gradient(self, Z, vectors, warm, noise_rng=None):
+    def _gradient(self, Z, near, warm, noise_rng=None):
         """Return the gradient of a batch; `warm` tells that earlier eigenvectors are kept."""
-        model, seed = self.model, self.rng.randint(2**31 - 1)
-        if self.plan.objective == "spectral":
+        plan, seed = self.plan, self.rng.randint(2**31 - 1)
+        if plan.objective == "spectral":
             start = objectives.mixed_start(Z, Z.shape, random_state=seed)
             loss = partial(objectives.spectral, X=Z, start=start)
         else:
-            near = model.direction.astype(Z.dtype) if vectors is None else vectors
+            near = self.model.direction.astype(Z.dtype) if near is None else near
             start = objectives.mixed_start(near, Z.shape, random_state=seed)
             steps = objectives.RECONSTRUCTION_STEPS if warm else FRESH_STEPS
-            towards = model.towards.astype(Z.dtype)
+            towards = self.model.towards.astype(Z.dtype)
             loss = partial(
                 objectives.reconstruction, X=Z, start=start, steps=steps, towards=towards
             )
-        if noise_rng is None:
-            noise_rng = np.random.RandomState(self.rng.randint(2**31 - 1))
-        noisy = Z if self.plan.corrupt is None else self.plan.corrupt(Z, noise_rng)
-        return BatchGradient(model, noisy, loss)
+        noise_rng = noise_rng or np.random.RandomState(self.rng.randint(2**31 - 1))
+        if plan.noise is not None:
+            Z = self.coordinates.corrupted(Z, noise_rng, plan.noise, plan.noise_level)
+        return BatchGradient(self.model, Z, loss)
 
     def _full_gradient(self, Z, params, warm):
-        """Return the gradient over all samples, at other parameters."""
+        """Return the gradient over all samples."""
         sums = [np.zeros_like(p) for p in params]
         for rows in gen_batches(len(Z), min(len(Z), self.plan.batch_size)):
             gradient = self._gradient(Z[rows], None, warm, self.rng)
             for s, g in zip(sums, gradient(params), strict=True):
                 s += len(Z[rows]) / len(Z) * g
         return sums
-
-    def _compare(self, result, Z, targets):
-        """Note the mean of ||g(f(z)) - target||^2 and the gap; return whether it is the least."""
-        total, gaps, n_axes = 0.0, [], self.model.n_axes
-        with blas_threads_for(self.model):
-            for rows, Z_hat, ratios in self.model.decode(self.model.encode(Z), tol=MONITOR_TOL):
-                residuals = Z_hat[:, :n_axes] - targets[rows, :n_axes]
-                total += float(np.sum(residuals * residuals, dtype=np.float64))
-                gaps.append(ratios)
-        score, curve = total / len(Z) * self.plan.unit, result.monitor_curve
-        better = not curve or score < curve[result.best_epoch]
-        curve.append(score)
-        result.gap_curve.append(float(np.median(np.concatenate(gaps))))
-        return better
-
-
-def _part_of_rate(t, first, total, warm):
-    return cosine(first + t, total, warm)
