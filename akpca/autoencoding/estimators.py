@@ -25,7 +25,7 @@ from . import heuristics
 from .coordinates import Coordinates
 from .models import DenseModel, Span, SpanModel
 from .optimizers import OPTIMIZERS
-from .training import Descent, Plan, Result
+from .training import Descent, Result
 
 # As many samples as the report had.
 DEFAULT_LANDMARKS = 3000
@@ -119,8 +119,10 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         again = self.warm_start and hasattr(self, "_model")
         X = self._validated(X, first=not again, ensure_min_samples=2)
         rng, dtype = check_random_state(self.random_state), self._work_dtype
-        train, held_out = self._split(len(X), rng)
-        plan = self._plan(len(train))
+        (train, held_out), settings = self._split(len(X), rng), self._settings()
+        n_epochs = self.n_epochs
+        if n_epochs is None:
+            n_epochs = heuristics.default_epochs(len(X[train]))
         if again:
             self._check_warm_start()
             coordinates = self._coordinates
@@ -130,16 +132,23 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             # is hard to beat, and one that has seen those held out makes it harder to leave it
             coordinates, Z, model = self._begin(X, rng, turn=True)
         optimizer = OPTIMIZERS[self.solver]()
-        if self.solver == "adam":
+        if self.solver == "adam" and coordinates.axes is not None:
             optimizer.steps = heuristics.adam_steps(self.objective, coordinates)
 
         def callback(result):
             self._keep(coordinates, result, X.dtype)
-            state = FitProgress(result.n_iter, plan.n_epochs, result.loss_curve[-1], self)
+            state = FitProgress(result.n_iter, n_epochs, result.loss_curve[-1], self)
             return self.callback(state)
 
-        descent = Descent(model, coordinates, plan, optimizer, rng)
-        result = descent.run(Z[train], Z[held_out], callback if self.callback else None)
+        descent = Descent(model, coordinates, optimizer, rng, **settings)
+        result = descent.run(
+            Z[train],
+            Z[held_out],
+            n_epochs,
+            patience=self.n_iter_no_change if self.early_stopping else None,
+            title=type(self).__name__ if self.verbose else None,
+            callback=callback if self.callback else None,
+        )
         self._keep(coordinates, result, X.dtype)
         return self
 
@@ -175,7 +184,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 model = model.turned(self._coordinates)
             result = Result(model.copy(self._work_dtype), self.loss_curve_, n_iter=self.n_iter_)
             Z = coordinates.forward(X, self._work_dtype)
-        descent = Descent(result.model, coordinates, self._plan(len(X)), *stream)
+        descent = Descent(result.model, coordinates, *stream, **self._settings())
         # the mean step of the schedule of `fit`
         result.loss_curve = [*result.loss_curve, descent.epoch(Z, lambda step: 0.5)]
         result.n_iter += 1
@@ -330,7 +339,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _split(self, n, rng):
         """Return the indices of training samples and of those held out, if any."""
         if not self.early_stopping:
-            return np.arange(n), np.arange(0)
+            return slice(None), slice(0)
         held_out = max(1, round(self.validation_fraction * n))
         if n - held_out < 2:
             raise ValueError(
@@ -360,22 +369,18 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             c = 1.0
         return replace(coordinates, constant=c * coordinates.scale)
 
-    def _plan(self, n):
-        """Return the plan of a descent on n samples."""
-        rate, penalty, n_epochs = self.learning_rate, self.penalty, self.n_epochs
-        noisy = self.noise is not None and self.noise_level > 0
-        return Plan(
-            objective=self.objective,
-            batch_size=self.batch_size,
-            n_epochs=heuristics.default_epochs(n) if n_epochs is None else n_epochs,
-            rate=self._rates[self.objective][self.solver] if rate is None else rate,
-            warm=heuristics.WARM,
-            penalty=heuristics.PENALTIES[self.objective] if penalty is None else penalty,
-            noise=self.noise if noisy else None,
-            noise_level=self.noise_level,
-            patience=self.n_iter_no_change if self.early_stopping else None,
-            title=type(self).__name__ if self.verbose else None,
-        )
+    def _settings(self):
+        """Return the arguments of a descent that are ours, with defaults resolved."""
+        rate, penalty = self.learning_rate, self.penalty
+        return {
+            "objective": self.objective,
+            "batch_size": self.batch_size,
+            "rate": self._rates[self.objective][self.solver] if rate is None else rate,
+            "warm": heuristics.WARM,
+            "penalty": heuristics.PENALTIES[self.objective] if penalty is None else penalty,
+            "noise": self.noise,
+            "noise_level": self.noise_level,
+        }
 
     def _keep(self, coordinates, result, dtype):
         """Make these the fitted model and attributes."""
@@ -619,28 +624,8 @@ verbose, callback
         verbose=False,
         callback=None,
     ):
-        super().__init__(
-            n_components,
-            objective=objective,
-            offset=offset,
-            constant=constant,
-            init=init,
-            solver=solver,
-            learning_rate=learning_rate,
-            precision=precision,
-            n_epochs=n_epochs,
-            batch_size=batch_size,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            warm_start=warm_start,
-            penalty=penalty,
-            noise=noise,
-            noise_level=noise_level,
-            random_state=random_state,
-            verbose=verbose,
-            callback=callback,
-        )
+        given = locals()
+        super().__init__(**{name: given[name] for name in _Autoencoder._parameter_constraints})
         self.n_landmarks = n_landmarks
         self.sampling = sampling
         self.rank = rank
@@ -670,10 +655,10 @@ verbose, callback
         return span.expand(T)[:, : len(span.landmarks)] / T.dtype.type(self.scale_**2)
 
     def _begin(self, X, rng, *, turn):
+        (n, d), m = X.shape, self._count_landmarks(*X.shape)
         # in features, since their axes would be a matrix of d^2 numbers
         coordinates = self._measure(X, turn=False)
         Z = coordinates.forward(X, self._work_dtype)
-        (n, d), m = X.shape, self._count_landmarks(*X.shape)
         if self.sampling == "kmeans" and m < n:
             landmarks = cluster_centers(Z[:, :d], m, rng)
         else:

@@ -84,10 +84,8 @@ def is_cautious(objective: str, coordinates: Coordinates) -> bool:
     return objective == "reconstruction" and coordinates.constant > coordinates.scale
 
 
-def adam_steps(objective: str, coordinates: Coordinates) -> list[np.ndarray] | None:
-    """Return factors of Adam's steps along principal axes for encoder and decoder, if any."""
-    if coordinates.axes is None:
-        return None
+def adam_steps(objective: str, coordinates: Coordinates) -> list[np.ndarray]:
+    """Return factors of Adam's steps along principal axes, for encoder and decoder."""
     power = OFFSET_POWER[objective] if coordinates.constant else STEP_POWER
     if is_cautious(objective, coordinates):
         power = CAUTIOUS_POWER

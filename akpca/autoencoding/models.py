@@ -3,30 +3,27 @@
 Both encode a normalised sample z by y_j = z^T A_j z and decode y by the leading eigenpair of
 M(y) = sum_j y_j B_j, plus a constant matrix B_0 with an offset. They have the same interface:
 
-=============================== ================================================================
-``start(...)``                  a model to begin with: PCA, kernel PCA or random
-``params``                      two arrays, encoder and decoder, which optimisers change in place
-``encode(Z)``                   codes
-``product(Y)``                  products with the M(y_i), as :mod:`.objectives` wants them
-``decode(Y)``                   blocks of decoded samples
-``gradients(Z, loss)``          losses of a batch, gradients of their mean, eigenvectors
-``matrices(params[i])``         the A_j or B_j themselves
-``astype(dtype)``               the model in another precision
-``copy(dtype)``                 a copy, in which matrices are exactly symmetric
-``direction``, ``towards``      where eigenvector iterations start; the sign of decoded samples
-``n_components``, ``n_axes``    sizes of codes, and of samples without the constant
-``root_size``                   root of the number of entries of a component in `params`, which is
-                                1 over their size if its norm is 1
-``flops``                       operations of a product, per sample
-=============================== ================================================================
+=========================== ====================================================================
+``start(...)``              a model to begin with: PCA, kernel PCA or random
+``params``                  two arrays, encoder and decoder, which optimisers change in place
+``encode(Z)``               codes, shape (n, k)
+``product(Y)``              products with the M(y_i), as :mod:`.objectives` wants them
+``decode(Y, tol)``          blocks: rows, decoded samples (n, D), and lambda_2 / lambda_1 (n,)
+``gradients(Z, loss)``      losses of a batch, gradients of their mean, eigenvectors
+``matrices(params[i])``     the A_j or B_j themselves, shape (k, D, D)
+``astype(dtype)``           the model in another precision; itself, if it is in this one
+``copy(dtype)``             a copy, in which matrices are exactly symmetric
+``direction``, ``towards``  where eigenvector iterations start; the sign of decoded samples
+``n_components, n_axes``    sizes of codes, and of samples without the constant
+``root_size``               root of the number of entries of a component
+``flops``                   operations of a product, per sample
+=========================== ====================================================================
 
 `DenseModel` holds k symmetric matrices as one array of shape (D, k, D), so that products of a batch
-with all of them are one matrix multiplication.
-
-`SpanModel` has A_j = sum_i h_ij z_i z_i^T and B_j = sum_i g_ij z_i z_i^T, where z_1, ..., z_m are
-all samples (Cohen, Hazan and Ma, 2016) or some of them, the landmarks: 2 k m numbers, whatever d
-is. The code is y = H k(x), where k(x)_i = (z_i.x)^2, and M(y) = sum_i zeta_i z_i z_i^T with
-zeta = G^T y, so that
+with all of them are one matrix multiplication. `SpanModel` has A_j = sum_i h_ij z_i z_i^T and
+B_j = sum_i g_ij z_i z_i^T, where z_1, ..., z_m are all samples (Cohen, Hazan and Ma, 2016) or some
+of them, the landmarks: 2 k m numbers, whatever d is. The code is y = H k(x), where
+k(x)_i = (z_i.x)^2, and M(y) = sum_i zeta_i z_i z_i^T with zeta = G^T y, so that
 
     M w = Z^T (zeta * (Z w))
 
@@ -69,6 +66,9 @@ ENCODED_ROWS, START_SAMPLES = 200, 5000
 RANK_FLOOR = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-11}
 
 ROOT_HALF = 0.5**0.5
+
+
+Blocks = Iterator[tuple[slice, np.ndarray, np.ndarray]]
 
 
 @dataclass
@@ -154,9 +154,7 @@ class DenseModel:
         Z : ndarray of shape (n, D)
             Normalised samples, with a constant last coordinate if `offset`.
         k : int
-        offset : bool
-        random : bool, default=False
-            Random symmetric matrices in place of components.
+        offset, random : bool
         corner : bool, default=False
             Whether to choose beta, together with gamma, such that the answers come nearest to
             PCA's. Else it is 0, and gamma alone is chosen. A corner makes the start as good as PCA
@@ -184,28 +182,11 @@ class DenseModel:
         return np.concatenate(blocks)
 
     def product(self, Y: np.ndarray, *, form: bool = False) -> objectives.Product:
-        """Return the products with M_i = sum_j y_ij B_j, plus B_0.
-
-        Parameters
-        ----------
-        Y : ndarray of shape (b, k)
-        form : bool, default=False
-            Form the M_i, b D^2 numbers, which makes each product cheaper by a factor of about
-            k / 3.
-        """
+        """Return the products; forming the M_i, b D^2 numbers, makes each k / 3 times cheaper."""
         return _product(self.params[1], _with_constant(Y, self.params[1].shape[1]), form)
 
-    def decode(
-        self, Y: np.ndarray, *, tol: float | None = None
-    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Yield rows, the samples g(y) of these codes, and lambda_2 / lambda_1 of each.
-
-        Parameters
-        ----------
-        Y : ndarray of shape (n, k)
-        tol : float, default=None
-            As in :func:`.objectives.decode`.
-        """
+    def decode(self, Y: np.ndarray, tol: float | None = None) -> Blocks:
+        """Yield rows, the samples g(y) of these codes, and lambda_2 / lambda_1 of each."""
         return _decode_densely(self, self.params[1], Y, tol)
 
     def gradients(
@@ -489,17 +470,7 @@ class SpanModel:
     def start(
         cls, span: Span, Z: np.ndarray, k: int, *, random: bool = False, random_state=None
     ) -> SpanModel:
-        """Return PCA, if the span has linear terms, kernel PCA within the span, or random rows.
-
-        Parameters
-        ----------
-        span : Span
-        Z : ndarray of shape (n, D)
-            Normalised samples, with a constant last coordinate if `span.constant`.
-        k : int
-        random : bool, default=False
-        random_state : int, RandomState instance or None, default=None
-        """
+        """Return PCA, if the span has linear terms, kernel PCA within the span, or random rows."""
         rng = check_random_state(random_state)
         H, G = (_random_rows(k, span.size, Z.dtype, rng) for _ in range(2))
         if not random:
@@ -522,21 +493,12 @@ class SpanModel:
         return np.concatenate(codes)
 
     def product(self, Y: np.ndarray) -> objectives.Product:
-        """Return the products with M_i = sum_j y_ij B_j, plus B_0."""
+        """Return the products."""
         G = self.params[1]
         return self.span.product(_with_constant(Y, len(G)) @ self.span.expand(G))
 
-    def decode(
-        self, Y: np.ndarray, *, tol: float | None = None
-    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Yield rows, the samples g(y) of these codes, and lambda_2 / lambda_1 of each.
-
-        Parameters
-        ----------
-        Y : ndarray of shape (n, k)
-        tol : float, default=None
-            As in :func:`.objectives.decode`.
-        """
+    def decode(self, Y: np.ndarray, tol: float | None = None) -> Blocks:
+        """Yield rows, the samples g(y) of these codes, and lambda_2 / lambda_1 of each."""
         coefficients = self.span.expand(self.params[1])
         (m, d), k = self.span.landmarks.shape, len(coefficients)
         D = d + self.span.constant
@@ -609,7 +571,7 @@ def score(
 ) -> tuple[float, float]:
     """Return the mean of ||g(f(z)) - target||^2 and the median of lambda_2 / lambda_1."""
     total, gaps = 0.0, []
-    for rows, Z_hat, ratios in model.decode(model.encode(Z), tol=tol):
+    for rows, Z_hat, ratios in model.decode(model.encode(Z), tol):
         residuals = Z_hat[:, : model.n_axes] - targets[rows, : model.n_axes]
         total += float(np.sum(residuals * residuals, dtype=np.float64))
         gaps.append(ratios)

@@ -166,11 +166,8 @@ def reconstruction(
     # (lambda I - M)^+ takes out what is along v, so that x-hat need not go in
     pull = -X
     pull = pull - np.sum(pull * V, axis=1, keepdims=True) * V
-    if steps is None and X.shape[1] <= DENSE_SIZE:
-        Q = _dense_solve(product, values, V, pull)
-    else:
-        limit = cg_steps if steps is not None else 500
-        Q = _conjugate_gradients(product, values, V, pull, limit, _precision(X.dtype, tol))
+    limit = cg_steps if steps is not None else 500
+    Q = _conjugate_gradients(product, values, V, pull, limit, _precision(X.dtype, tol))
     along = np.sum(R * V, axis=1, keepdims=True)
     floor = np.sqrt(SMALL * np.sum(X * X, axis=1, keepdims=True))
     safe = np.maximum(roots, np.maximum(floor, np.finfo(X.dtype).tiny))
@@ -294,16 +291,6 @@ def _conjugate_gradients(product, values, V, B, steps, tol):
             break
         D = R + np.divide(squares, before, out=np.zeros_like(before), where=before > 0) * D
     return Q
-
-
-def _dense_solve(product, values, V, B):
-    """Return (lambda I - M)^+ b by all eigenvectors of M."""
-    others, U = _batched_eigh(_dense(product, *B.shape, B.dtype))
-    gaps = values[:, None] - others
-    gaps[:, -1] = 0  # v itself
-    inverse = np.divide(1, gaps, out=np.zeros_like(gaps), where=gaps > 0)
-    along = np.matmul(B[:, None, :], U)[:, 0] * inverse
-    return np.matmul(U, along[:, :, None])[:, :, 0]
 
 
 def _batched_eigh(M):

@@ -32,40 +32,6 @@ FRESH_STEPS = 12
 DIVERGED = 1e4
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a descent is to do.
-
-    Attributes
-    ----------
-    objective : {'reconstruction', 'spectral'}
-    batch_size, n_epochs : int
-    rate : float
-        The largest step; Adam's in units of an entry of a component of norm 1.
-    warm : float
-        The part of all steps in which they become longer.
-    penalty : float
-        How strongly parameters are pulled back to the start.
-    noise, noise_level : see `Coordinates.corrupted`
-        Of the samples that are encoded; None is no noise.
-    patience : int or None
-        Epochs without a better iterate after which to stop; None never does.
-    title : str or None
-        Of a progress bar; None shows none.
-    """
-
-    objective: str
-    batch_size: int
-    n_epochs: int
-    rate: float
-    warm: float
-    penalty: float
-    noise: str | Callable | None
-    noise_level: float
-    patience: int | None
-    title: str | None
-
-
 @dataclass
 class Result:
     """The best model so far, and how the descent went: see the attributes of `AKPCA`."""
@@ -94,60 +60,87 @@ class Descent:
     model : DenseModel or SpanModel
     coordinates : Coordinates
         Of the samples; curves are in the units of X, squared.
-    plan : Plan
     optimizer : SGD, SVRG or Adam
     rng : RandomState
         Order of the samples, starting vectors, noise.
+    objective : {'reconstruction', 'spectral'}
+    batch_size : int
+    rate : float
+        The largest step; Adam's in units of an entry of a component of norm 1.
+    warm : float
+        The part of all steps in which they become longer.
+    penalty : float
+        How strongly parameters are pulled back to the start.
+    noise, noise_level
+        Of the samples that are encoded, see `Coordinates.corrupted`; None is no noise.
     """
 
     model: DenseModel | SpanModel
     coordinates: Coordinates
-    plan: Plan
     optimizer: SGD | SVRG | Adam
     rng: np.random.RandomState
+    objective: str
+    batch_size: int
+    rate: float
+    warm: float
+    penalty: float
+    noise: str | Callable | None
+    noise_level: float
 
-    def run(self, Z: np.ndarray, held_out: np.ndarray, callback: Callable | None = None) -> Result:
-        """Minimise, and leave the model at the best iterate.
+    def run(
+        self,
+        Z: np.ndarray,
+        held_out: np.ndarray,
+        n_epochs: int,
+        *,
+        patience: int | None = None,
+        title: str | None = None,
+        callback: Callable | None = None,
+    ) -> Result:
+        """Minimise, and return the best iterate.
 
         Parameters
         ----------
         Z : ndarray of shape (n, D)
         held_out : ndarray of shape (n_held_out, D)
             Samples on which iterates are compared; if there are none, some of Z are.
+        n_epochs : int
+        patience : int, default=None
+            Epochs without a better iterate after which to stop; None never does.
+        title : str, default=None
+            Of a progress bar; None shows none.
         callback : callable, default=None
             Gets the `Result` after each epoch, with the model of that epoch; a true answer stops.
         """
-        n, plan, model, unit = len(Z), self.plan, self.model, self.coordinates.scale**2
+        n, model, unit = len(Z), self.model, self.coordinates.scale**2
         if not len(held_out):
             many = n > MONITOR_SAMPLES
             held_out = Z[self.rng.choice(n, MONITOR_SAMPLES, replace=False)] if many else Z
-        noisy = held_out
-        if plan.noise is not None:
-            noisy = self.coordinates.corrupted(held_out, self.rng, plan.noise, plan.noise_level)
-        origin = [p.copy() for p in model.params] if plan.penalty else None
+        noisy = self._corrupted(held_out, self.rng)
+        origin = [p.copy() for p in model.params] if self.penalty else None
         # a start for the eigenvector of each sample: never the sample, which would give it away
         direction = model.direction / max(np.linalg.norm(model.direction), 1e-30)
-        vectors = np.tile(direction, (n, 1)) if plan.objective == "reconstruction" else None
-        steps = -(-n // plan.batch_size)
-        bar = tqdm(range(1, plan.n_epochs + 1), desc=plan.title, disable=plan.title is None)
-        result, best = Result(model), [p.copy() for p in model.params]
+        vectors = np.tile(direction, (n, 1)) if self.objective == "reconstruction" else None
+        steps = -(-n // self.batch_size)
+        schedule = partial(cosine, total=steps * n_epochs, warm=self.warm)
+        bar = tqdm(range(1, n_epochs + 1), desc=title, disable=title is None)
+        result, best = Result(model), model.copy(Z.dtype)
         try:
             error, gap = score(model, noisy, held_out, MONITOR_TOL)
             result.add_score(error * unit, gap)
             for epoch in bar:
-                schedule = partial(cosine, total=steps * plan.n_epochs, warm=plan.warm)
                 loss = self.epoch(Z, schedule, steps * (epoch - 1), vectors, origin)
                 result.loss_curve.append(loss)
                 result.n_iter = epoch
                 error, gap = score(model, noisy, held_out, MONITOR_TOL)
                 if result.add_score(error * unit, gap):
                     result.best_epoch = epoch
-                    for b, p in zip(best, model.params, strict=True):
+                    for b, p in zip(best.params, model.params, strict=True):
                         np.copyto(b, p)
                 bar.set_postfix(loss=f"{loss:.4g}", error=f"{error * unit:.4g}")
                 if callback is not None and callback(result):
                     break
-                if plan.patience is not None and epoch - result.best_epoch >= plan.patience:
+                if patience is not None and epoch - result.best_epoch >= patience:
                     break
         except (FloatingPointError, np.linalg.LinAlgError):
             warnings.warn(
@@ -158,8 +151,7 @@ class Descent:
             )
         except KeyboardInterrupt:
             warn_interrupted(f"in epoch {result.n_iter + 1}", stacklevel=5)
-        for b, p in zip(best, model.params, strict=True):
-            np.copyto(p, b)
+        result.model = best
         return result
 
     def epoch(
@@ -183,16 +175,16 @@ class Descent:
         origin : list of ndarray, default=None
             To which parameters are pulled by the penalty.
         """
-        n, plan, params, total = len(Z), self.plan, self.model.params, 0.0
-        largest = plan.rate
+        n, params, total = len(Z), self.model.params, 0.0
+        largest = self.rate
         if isinstance(self.optimizer, Adam):
             largest /= self.model.root_size
         order = self.rng.permutation(n)
-        with one_blas_thread(flops=plan.batch_size * self.model.flops):
+        with one_blas_thread(flops=self.batch_size * self.model.flops):
             if isinstance(self.optimizer, SVRG):
                 full_gradient = partial(self._full_gradient, Z, warm=vectors is not None)
                 self.optimizer.start_epoch(params, full_gradient)
-            for step, rows in enumerate(gen_batches(n, plan.batch_size), start=first):
+            for step, rows in enumerate(gen_batches(n, self.batch_size), start=first):
                 rows = order[rows]
                 near = None if vectors is None else vectors[rows]
                 gradient = self._gradient(Z[rows], near, near is not None)
@@ -204,15 +196,15 @@ class Descent:
                 if vectors is not None:
                     vectors[rows] = gradient.vectors
                 if origin is not None:
-                    pull = plan.penalty * min(1, plan.batch_size / n) * rate / largest
+                    pull = self.penalty * min(1, self.batch_size / n) * rate / largest
                     for p, o in zip(params, origin, strict=True):
                         p -= p.dtype.type(pull) * (p - o)
         return total / n * self.coordinates.scale**2
 
     def _gradient(self, Z, near, warm, noise_rng=None):
         """Return the gradient of a batch; `warm` tells that earlier eigenvectors are kept."""
-        plan, seed = self.plan, self.rng.randint(2**31 - 1)
-        if plan.objective == "spectral":
+        seed = self.rng.randint(2**31 - 1)
+        if self.objective == "spectral":
             start = objectives.mixed_start(Z, Z.shape, random_state=seed)
             loss = partial(objectives.spectral, X=Z, start=start)
         else:
@@ -224,14 +216,17 @@ class Descent:
                 objectives.reconstruction, X=Z, start=start, steps=steps, towards=towards
             )
         noise_rng = noise_rng or np.random.RandomState(self.rng.randint(2**31 - 1))
-        if plan.noise is not None:
-            Z = self.coordinates.corrupted(Z, noise_rng, plan.noise, plan.noise_level)
-        return BatchGradient(self.model, Z, loss)
+        return BatchGradient(self.model, self._corrupted(Z, noise_rng), loss)
+
+    def _corrupted(self, Z, rng):
+        if self.noise is None or self.noise_level == 0:
+            return Z
+        return self.coordinates.corrupted(Z, rng, self.noise, self.noise_level)
 
     def _full_gradient(self, Z, params, warm):
         """Return the gradient over all samples."""
         sums = [np.zeros_like(p) for p in params]
-        for rows in gen_batches(len(Z), min(len(Z), self.plan.batch_size)):
+        for rows in gen_batches(len(Z), min(len(Z), self.batch_size)):
             gradient = self._gradient(Z[rows], None, warm, self.rng)
             for s, g in zip(sums, gradient(params), strict=True):
                 s += len(Z[rows]) / len(Z) * g
