@@ -41,8 +41,8 @@ import numpy as np
 from sklearn.utils import gen_batches
 from tqdm import tqdm
 
-from .kernels import Kernel, check_finite, check_samples, half_shift, part
-from .operators import TILE, TILE_COLUMNS, TILE_ROWS, SampleOperator, Tile, check_kernel
+from .kernels import Kernel, centering_shift, check_finite, check_samples, part
+from .operators import TILE_COLUMNS, TILE_ROWS, TILE_VALUES, SampleOperator, Tile, check_kernel
 from .threads import one_blas_thread
 
 # Chunks of data have about CHUNK_ROWS rows, or so many more that there are no more than MAX_CHUNKS
@@ -132,7 +132,7 @@ class DaskKernelOperator(SampleOperator):
         delayed = _dask().delayed
         shift = np.zeros(self.shape[0], self.dtype)
         if self.center:
-            shift = half_shift(self.means(), self.dtype)
+            shift = centering_shift(self.means(), self.dtype)
         shifts = [delayed(shift[rows]) for rows in self._rows]
         sums = []
         for i, chunk in enumerate(self._chunks):
@@ -397,7 +397,7 @@ def _tiles(kernel: Kernel, X, Y) -> Iterator[Tile]:
     x_terms = kernel.row_terms(X)
     y_terms = x_terms if same else kernel.row_terms(Y)
     diagonal = kernel.diag(X) if same else None
-    buffer = np.empty(TILE, np.result_type(X.dtype, Y.dtype))
+    buffer = np.empty(TILE_VALUES, np.result_type(X.dtype, Y.dtype))
     for rows in gen_batches(X.shape[0], TILE_ROWS):
         for columns in gen_batches(Y.shape[0], TILE_COLUMNS):
             shape = (rows.stop - rows.start, columns.stop - columns.start)
