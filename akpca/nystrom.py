@@ -25,7 +25,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 
-from .eigen import NEGATIVE_PART, clean_eigenvalues, independent_rows, leading_eigenpairs
+from .eigen import MAX_NEGATIVE_RATIO, clean_eigenvalues, independent_rows, leading_eigenpairs
 from .kernel_code import KernelCode
 from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from .kernels import BLOCK_ROWS, center_in_place, check_finite
@@ -359,7 +359,7 @@ class NystromKernelPCA(KernelEstimator):
         K = check_finite(self.kernel_(X, self.landmarks_), self.kernel_)
         F = solve_factor(self._factor, K)
         missed = check_finite(diagonal, self.kernel_) - row_norms(F, squared=True)
-        if missed.min() < -NEGATIVE_PART[self._dtype] * np.abs(diagonal).max():
+        if missed.min() < -MAX_NEGATIVE_RATIO[self._dtype] * np.abs(diagonal).max():
             raise ValueError(self._indefinite())
         return F, missed
 
