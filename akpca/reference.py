@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .datasets import RandomLike, generator
+
 
 def kernel_matrix(X: np.ndarray, kernel: Callable) -> np.ndarray:
     """Return K with K_ij = k(x_i, x_j), an entry at a time. Shape (n, n)."""
@@ -245,14 +247,14 @@ def akpca_subgradient(A: np.ndarray, B: np.ndarray, x: np.ndarray) -> tuple[np.n
 
 
 def akpca_sgd(
-    X: np.ndarray, k: int, *, step: float, n_epochs: int = 1, seed: int = 0
+    X: np.ndarray, k: int, *, step: float, n_epochs: int = 1, random_state: RandomLike = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Minimise (18) by stochastic subgradient descent, a sample at a time, from random A and B.
 
     The step falls as 1 / sqrt(epoch). The report set it by hand, and found the result to depend
     on it strongly.
     """
-    rng = np.random.default_rng(seed)
+    rng = generator(random_state)
     d = X.shape[1]
     A, B = rng.standard_normal((2, k, d, d)) / d
     for epoch in range(n_epochs):
@@ -264,10 +266,10 @@ def akpca_sgd(
 
 
 def akpca_svrg(
-    X: np.ndarray, k: int, *, step: float, n_epochs: int = 1, seed: int = 0
+    X: np.ndarray, k: int, *, step: float, n_epochs: int = 1, random_state: RandomLike = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Minimise (18) by SVRG (Johnson and Zhang, 2013), a sample at a time, from random A and B."""
-    rng = np.random.default_rng(seed)
+    rng = generator(random_state)
     d = X.shape[1]
     A, B = rng.standard_normal((2, k, d, d)) / d
     for _ in range(n_epochs):
