@@ -362,7 +362,7 @@ def _check_motion(skeleton: Skeleton, frames: dict[str, np.ndarray]) -> None:
         count = frames[name].shape[1] if name in frames else 0
         if count != len(dof):
             raise ValueError(
-                f"frames has {count} values a frame for {name}, the skeleton needs {len(dof)}"
+                f"frames has {count} values per frame for {name}, the skeleton needs {len(dof)}"
             )
 
 
