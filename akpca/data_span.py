@@ -39,7 +39,7 @@ from .autoencoding import (
 )
 from .eigen import leading_eigenpairs
 from .kernels import BLOCK_ROWS
-from .nystrom import _cluster_centers
+from .nystrom import cluster_centers as _cluster_centers
 from .optim import make_optimizer
 
 SAMPLINGS = ("uniform", "kmeans")

@@ -8,13 +8,14 @@ and K is symmetric, so that one task for each pair i <= j serves (K V)_i and (K 
 makes its part of K on a worker, tile by tile, and returns two thin matrices, which are added up
 in a tree on the cluster. The shared contract, besides that of :mod:`akpca.operators`:
 
-- X is a dask array, dense, with a sample a row; `from_file` makes one of a ``.npy`` file. Chunks
+- X is a dense dask array whose rows are samples; `from_file` makes one of a ``.npy`` file. Chunks
   are brought to a size of which two and a tile fit any worker.
 - **X as given.** The chunks of a lazy X are made anew inside each task that needs them, which
   costs little beside their kernel values, so that a worker never holds more than two and X may
-  be larger than the memory of the whole cluster. What is dear to make, ``X.persist()`` keeps on
-  the cluster, from where chunks travel to the tasks; so do those of an array in memory, and of a
-  lazy one whose chunks depend on each other, such as ``X - X.mean(axis=0)``.
+  be larger than the memory of the whole cluster. Chunks that are expensive to make,
+  ``X.persist()`` keeps on the cluster, from where they travel to the tasks. So do those of an
+  array in memory, and of a lazy one whose chunks depend on each other, such as
+  ``X - X.mean(axis=0)``.
 - The vectors are part of the task graph and no data of a worker's own: when a worker dies, dask
   repeats what was lost, and the sums are those of an undisturbed run. The order of all sums is
   fixed.
@@ -38,11 +39,11 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.utils import gen_batches
-from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from .kernels import Kernel, _check
-from .operators import TILE, TILE_COLUMNS, TILE_ROWS, CenteredOperator, Tile
+from .kernels import Kernel, check_finite, check_samples, half_shift, part
+from .operators import TILE, TILE_COLUMNS, TILE_ROWS, SampleOperator, Tile, check_kernel
+from .threads import one_blas_thread
 
 # Chunks of data have about CHUNK_ROWS rows, or so many more that there are no more than MAX_CHUNKS
 # of them, as a sweep has about MAX_CHUNKS^2 / 2 tasks of about a millisecond in the scheduler;
@@ -54,11 +55,12 @@ RECIPE_BYTES = 2**16
 FAN_IN = 8
 
 
-class DaskKernelOperator(CenteredOperator):
+class DaskKernelOperator(SampleOperator):
     """The matrix K_ij = k(x_i, x_j), or H K H, of the rows of a dask array.
 
     Equal to `KernelOperator` up to rounding. The vectors, of shape (n, s), are all that the
-    client holds.
+    client holds. `KernelPCA`, `NystromKernelPCA` and `KernelHebbian` take it with
+    kernel='precomputed', and encode new samples by it.
 
     Parameters
     ----------
@@ -70,7 +72,7 @@ class DaskKernelOperator(CenteredOperator):
         Centre in feature space.
     client : distributed.Client, default=None
         None is the active client, or the threads of this process if there is none.
-    progress : bool, default=False
+    verbose : bool, default=False
         Show a progress bar for every sweep.
 
     Attributes
@@ -80,30 +82,34 @@ class DaskKernelOperator(CenteredOperator):
 
     Examples
     --------
+    >>> from akpca import KernelPCA
     >>> from akpca.distributed import DaskKernelOperator, from_file
-    >>> from akpca.eigen import block_krylov
     >>> from akpca.kernels import RBF
     >>> from dask.distributed import Client
     >>> client = Client()                                           # doctest: +SKIP
     >>> operator = DaskKernelOperator(from_file("X.npy"), RBF())    # doctest: +SKIP
-    >>> result = block_krylov(operator, k=10, random_state=0)       # doctest: +SKIP
+    >>> model = KernelPCA(10, kernel="precomputed").fit(operator)   # doctest: +SKIP
     """
 
     def __init__(
-        self, X, kernel: Kernel, *, center: bool = True, client=None, progress: bool = False
+        self, X, kernel: Kernel, *, center: bool = True, client=None, verbose: bool = False
     ):
-        _check_kernel(kernel)
+        self.kernel = check_kernel(kernel)
         self.X = _in_row_chunks(X, "X")
-        self.kernel = kernel
         self.client = client
-        self.progress = progress
+        self.verbose = verbose
         self._rows = _row_slices(self.X)
         self._chunks = _chunk_nodes(self.X)
         super().__init__(self.X.shape[0], self.X.dtype, center)
 
+    @property
+    def points(self):
+        """The operator itself: its samples stay where they are, and it encodes by `encode`."""
+        return self
+
     def plain_product(self, V):  # noqa: D102
         delayed = _dask().delayed
-        V = _cast_vectors(V, self.dtype)
+        V = np.ascontiguousarray(V, dtype=self.dtype)
         # a node of the graph each, so that a block of vectors is sent once and not with every task
         vectors = [delayed(V[rows]) for rows in self._rows]
         terms: list[list] = [[] for _ in self._rows]
@@ -117,17 +123,16 @@ class DaskKernelOperator(CenteredOperator):
                 terms[i].append((products, 0))
                 terms[j].append((products, 1))
         sums = [_tree_sum(row) for row in terms]
-        return _finite(np.concatenate(self._compute(sums, "kernel sweep")), self.kernel)
+        return check_finite(np.concatenate(self._compute(sums, "kernel sweep")), self.kernel)
 
     def plain_diagonal(self):  # noqa: D102
         return np.concatenate(self._compute(self._each_chunk(_diagonal, self.kernel), "diagonal"))
 
-    def frobenius_norm(self) -> float:
-        """Return the Frobenius norm, from (centred) tiles so that nothing cancels; one sweep."""
+    def frobenius_norm(self):  # noqa: D102
         delayed = _dask().delayed
         shift = np.zeros(self.shape[0], self.dtype)
         if self.center:
-            shift = (self.means() - self.means().mean() / 2).astype(self.dtype)
+            shift = half_shift(self.means(), self.dtype)
         shifts = [delayed(shift[rows]) for rows in self._rows]
         sums = []
         for i, chunk in enumerate(self._chunks):
@@ -138,7 +143,19 @@ class DaskKernelOperator(CenteredOperator):
             sums.append(_tree_sum(terms))
         return float(np.sqrt(sum(self._compute(sums, "kernel sweep"))))
 
-    def _take(self, indices):
+    def rows(self, indices):  # noqa: D102
+        order = np.argsort(indices, kind="stable")
+        samples = np.empty((len(order), self.X.shape[1]), self.dtype)
+        samples[order] = self.take(np.asarray(indices)[order])
+        tasks = self._each_chunk(_kernel_rows, self.kernel, _dask().delayed(samples))
+        values = np.concatenate(self._compute(tasks, "kernel rows"), axis=1)
+        if self.center:
+            means = self.means()
+            values -= (means - means.mean()).astype(self.dtype)
+            values -= means[indices, None].astype(self.dtype)
+        return values
+
+    def take(self, indices):  # noqa: D102
         delayed = _dask().delayed
         tasks = []
         for chunk, rows in zip(self._chunks, self._rows, strict=True):
@@ -147,81 +164,68 @@ class DaskKernelOperator(CenteredOperator):
                 tasks.append(delayed(_take_rows)(chunk, indices[first:last] - rows.start))
         return np.concatenate(self._compute(tasks, "sampled rows"))
 
-    def _cross_product(self, landmarks, U):
+    def extend(self, landmarks, U):  # noqa: D102
         delayed = _dask().delayed
         tasks = self._each_chunk(_extend, self.kernel, delayed(landmarks), delayed(U))
-        return _finite(np.concatenate(self._compute(tasks, "cross product")), self.kernel)
+        return check_finite(np.concatenate(self._compute(tasks, "cross product")), self.kernel)
+
+    def encode(self, X, W: np.ndarray) -> np.ndarray:
+        """Return k(X, samples) @ W, such as the codes of new points X.
+
+        Parameters
+        ----------
+        X : dask array, array-like or sparse matrix of shape (n_new, d)
+        W : ndarray of shape (n, s)
+
+        Returns
+        -------
+        products : ndarray of shape (n_new, s), float64
+        """
+        delayed = _dask().delayed
+        if is_dask_array(X):
+            X = _in_row_chunks(X, "X")
+            chunks = _chunk_nodes(X)
+        else:
+            X = check_samples(X, "X")
+            batches = gen_batches(X.shape[0], _chunk_rows(*X.shape, X.dtype.itemsize))
+            chunks = [delayed(X[rows]) for rows in batches]
+        if X.shape[1] != self.X.shape[1]:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but the fitted samples have {self.X.shape[1]} "
+                "features"
+            )
+        W = np.ascontiguousarray(W, dtype=np.result_type(X.dtype, self.dtype))
+        weights = [delayed(W[rows]) for rows in self._rows]
+        others = list(zip(self._chunks, weights, strict=True))
+        sums = [
+            _tree_sum([delayed(_product)(self.kernel, chunk, other, W) for other, W in others])
+            for chunk in chunks
+        ]
+        return check_finite(np.concatenate(self._compute(sums, "kernel product")), self.kernel)
+
+    def sum_over_samples(self, function, add):
+        """Return the sum of ``function(chunk)`` over the chunks of rows, added on the cluster.
+
+        Parameters
+        ----------
+        function : callable
+            Of an array of some rows. It travels to the workers with what it refers to.
+        add : callable
+            Of a list of values of `function`; returns their sum.
+        """
+        delayed = _dask().delayed
+        # sent once, not with every task
+        function = delayed(function, traverse=False)
+        terms = [delayed(_apply)(function, chunk) for chunk in self._chunks]
+        while len(terms) > 1:
+            terms = [delayed(add)(terms[group]) for group in gen_batches(len(terms), FAN_IN)]
+        return self._compute(terms, "sum over chunks")[0]
 
     def _each_chunk(self, function: Callable, *arguments) -> list:
         return [_dask().delayed(function)(chunk, *arguments) for chunk in self._chunks]
 
     def _compute(self, tasks: list, description: str) -> list:
-        return _compute(tasks, self.client, description, self.progress)
-
-
-def kernel_product(X, Y, kernel: Kernel, W: np.ndarray, client=None) -> np.ndarray:
-    """Return k(X, Y) @ W, such as the codes of new points X from the fitted data Y.
-
-    Parameters
-    ----------
-    X : dask array, array-like or sparse matrix of shape (n, d)
-    Y : dask array of shape (m, d)
-    kernel : Kernel
-        An object of :mod:`akpca.kernels`.
-    W : ndarray of shape (m, s)
-    client : distributed.Client, default=None
-        None is the active client, or the threads of this process if there is none.
-
-    Returns
-    -------
-    products : ndarray of shape (n, s), float64
-    """
-    delayed = _dask().delayed
-    _check_kernel(kernel)
-    Y = _in_row_chunks(Y, "Y")
-    if is_dask_array(X):
-        X = _in_row_chunks(X, "X")
-        chunks = _chunk_nodes(X)
-    else:
-        X = _check(X, "X")
-        batches = gen_batches(X.shape[0], _chunk_rows(*X.shape, X.dtype.itemsize))
-        chunks = [delayed(X[rows]) for rows in batches]
-    if X.shape[1] != Y.shape[1]:
-        raise ValueError(
-            f"X and Y must have the same number of features, got {X.shape[1]} and {Y.shape[1]}"
-        )
-    W = _cast_vectors(W, np.result_type(X.dtype, Y.dtype))
-    if W.ndim != 2 or W.shape[0] != Y.shape[0]:
-        raise ValueError(f"W must have shape ({Y.shape[0]}, s), a row for each of Y, got {W.shape}")
-    weights = [delayed(W[rows]) for rows in _row_slices(Y)]
-    others = list(zip(_chunk_nodes(Y), weights, strict=True))
-    sums = [
-        _tree_sum([delayed(_product)(kernel, chunk, other, part) for other, part in others])
-        for chunk in chunks
-    ]
-    return _finite(np.concatenate(_compute(sums, client, "kernel product", False)), kernel)
-
-
-def sum_over_chunks(X, function: Callable, add: Callable, client=None):
-    """Return the sum of ``function(chunk)`` over the chunks of rows of X, added on the cluster.
-
-    Parameters
-    ----------
-    X : dask array of shape (n, d)
-    function : callable
-        Of an array of some rows. It travels to the workers with what it refers to.
-    add : callable
-        Of a list of values of `function`; returns their sum.
-    client : distributed.Client, default=None
-        None is the active client, or the threads of this process if there is none.
-    """
-    delayed = _dask().delayed
-    # sent once, not with every task
-    function = delayed(function, traverse=False)
-    terms = [delayed(_apply)(function, chunk) for chunk in _chunk_nodes(_in_row_chunks(X, "X"))]
-    while len(terms) > 1:
-        terms = [delayed(add)(terms[group]) for group in gen_batches(len(terms), FAN_IN)]
-    return _compute(terms, client, "sum over chunks", False)[0]
+        return _compute(tasks, self.client, description, self.verbose)
 
 
 def from_file(path, *, chunk_rows: int = CHUNK_ROWS):
@@ -382,7 +386,7 @@ def _load(chunk) -> np.ndarray:
     if isinstance(chunk, bytes):
         graph, key = pickle.loads(chunk)
         chunk = _dask().get(graph, key)
-    return _check(chunk, "X")
+    return check_samples(chunk, "X")
 
 
 def _tiles(kernel: Kernel, X, Y) -> Iterator[Tile]:
@@ -392,7 +396,6 @@ def _tiles(kernel: Kernel, X, Y) -> Iterator[Tile]:
     x_terms = kernel.row_terms(X)
     y_terms = x_terms if same else kernel.row_terms(Y)
     diagonal = kernel.diag(X) if same else None
-    part = lambda terms, rows: None if terms is None else terms[rows]  # noqa: E731
     buffer = np.empty(TILE, np.result_type(X.dtype, Y.dtype))
     for rows in gen_batches(X.shape[0], TILE_ROWS):
         for columns in gen_batches(Y.shape[0], TILE_COLUMNS):
@@ -449,6 +452,10 @@ def _extend(chunk, kernel: Kernel, landmarks: np.ndarray, U: np.ndarray) -> np.n
     return _product(kernel, chunk, landmarks, U)
 
 
+def _kernel_rows(chunk, kernel: Kernel, samples: np.ndarray) -> np.ndarray:
+    return kernel(samples, _load(chunk))
+
+
 def _take_rows(chunk, indices: np.ndarray) -> np.ndarray:
     return _load(chunk)[indices]
 
@@ -495,21 +502,6 @@ def _dask():
             'dask is needed for data on a cluster: pip install "akpca[distributed]"'
         ) from error
     return dask
-
-
-def _check_kernel(kernel) -> None:
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel must be a Kernel of akpca.kernels, got {kernel!r}")
-
-
-def _cast_vectors(V, dtype: np.dtype) -> np.ndarray:
-    return np.ascontiguousarray(V, dtype=dtype)
-
-
-def _finite(result: np.ndarray, kernel: Kernel) -> np.ndarray:
-    if not np.isfinite(result).all():
-        raise ValueError(f"{kernel!r} gives NaN or infinity on these data")
-    return result
 
 
 def _chunk_rows(n: int, d: int, itemsize: int) -> int:
@@ -591,10 +583,10 @@ def _recipes(X, keys: list) -> list[bytes] | None:
     if sum(map(len, parts)) > 2 * len(graph) + len(keys):
         return None
     recipes = []
-    for part, key in zip(parts, keys, strict=True):
+    for chunk_graph, key in zip(parts, keys, strict=True):
         file = io.BytesIO()
         try:
-            _recipe_pickler(file).dump((part, key))
+            _recipe_pickler(file).dump((chunk_graph, key))
         except Exception:  # whatever it is, dask may have a way of its own to send it
             return None
         recipes.append(file.getvalue())
@@ -635,7 +627,7 @@ def _active_client(client):
         return None
 
 
-def _compute(tasks: list, client, description: str, progress: bool) -> list:
+def _compute(tasks: list, client, description: str, verbose: bool) -> list:
     """Return the results of nodes, from the cluster or else from this process."""
     dask = _dask()
     client = _active_client(client)
@@ -643,7 +635,7 @@ def _compute(tasks: list, client, description: str, progress: bool) -> list:
         from dask.diagnostics import ProgressBar
 
         # threads of dask times threads of BLAS would be too many
-        with threadpool_limits(1, user_api="blas"), ProgressBar() if progress else nullcontext():
+        with one_blas_thread(), ProgressBar() if verbose else nullcontext():
             return list(dask.compute(*tasks))
     from distributed import as_completed
 
@@ -651,7 +643,7 @@ def _compute(tasks: list, client, description: str, progress: bool) -> list:
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
         futures = client.compute(tasks)
     try:
-        bar = tqdm(as_completed(futures), description, len(tasks), disable=not progress)
+        bar = tqdm(as_completed(futures), description, len(tasks), disable=not verbose)
         for future in bar:
             if future.status == "error":
                 break

@@ -18,8 +18,18 @@ from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import randomized_svd
 
+from .progress import FitProgress, warn_interrupted
+from .threads import one_blas_thread
+
 EIGEN_SOLVERS = ("auto", "dense", "arpack", "randomized", "krylov", "lobpcg")
 OPERATOR_SOLVERS = ("krylov", "lobpcg", "arpack", "dense")
+# A row of a kernel matrix is left out if others explain all but this part of the largest k(z, z):
+# rounding of kernel values enters a feature divided by the square root of what is left.
+PIVOT_FLOOR = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
+# Part of the largest eigenvalue, or of k(x, x), that may be negative by rounding; scikit-learn's.
+NEGATIVE_PART = {np.dtype(np.float64): 1e-5, np.dtype(np.float32): 5e-3}
+# Products with a matrix that are as much work together as one that threads are worth.
+ARPACK_PRODUCTS = 200
 
 
 def choose_solver(n: int, k: int) -> str:
@@ -76,7 +86,9 @@ def leading_eigenpairs(
         used = "dense"  # ARPACK finds at most n - 1 pairs
     if used == "arpack":
         try:
-            values, vectors = _arpack(K, k, tol, max_iter, random_state)
+            # a thread has as little to do in one of many products as in a small matrix
+            with one_blas_thread(flops=ARPACK_PRODUCTS * n**2):
+                values, vectors = _arpack(K, k, tol, max_iter, random_state)
         except (ArpackNoConvergence, ArpackError):
             # a zero matrix, or many equal eigenvalues: no reason to fail unless ARPACK was asked
             if solver == "arpack":
@@ -85,10 +97,11 @@ def leading_eigenpairs(
     if used == "randomized":
         values, vectors = _randomized(K, k, iterated_power, random_state)
     if used == "dense":
-        # the transpose is the same matrix in LAPACK's order, so that nothing is copied
-        values, vectors = linalg.eigh(
-            K.T, subset_by_index=(n - k, n - 1), overwrite_a=overwrite, check_finite=False
-        )
+        with one_blas_thread(flops=4 / 3 * n**3):
+            # the transpose is the same matrix in LAPACK's order, so that nothing is copied
+            values, vectors = linalg.eigh(
+                K.T, subset_by_index=(n - k, n - 1), overwrite_a=overwrite, check_finite=False
+            )
     order = np.argsort(values)[::-1]
     return values[order], vectors[:, order], used
 
@@ -144,17 +157,17 @@ def block_krylov(
     max_products: int = 100,
     start: np.ndarray | None = None,
     max_basis: int | None = None,
-    callback: Callable[[KrylovResult], bool | None] | None = None,
+    callback: Callable[[FitProgress], bool | None] | None = None,
     random_state=None,
 ) -> KrylovResult:
-    """Return the k leading eigenpairs of a symmetric operator that is dear to multiply with.
+    """Return the k leading eigenpairs of a symmetric operator that is expensive to multiply with.
 
     A block Lanczos method: the basis B grows by the residuals R = K V - V diag(nu) of the current
     Ritz vectors V, which is the direction K B adds, and the projected matrix B^T K B gives better
     ones. All products are with a block of vectors, so that one sweep over a kernel serves all
     components. When the basis is full it restarts from the Ritz vectors; K V is kept as a
     combination of earlier products, so that a restart costs none. Interrupted, it returns what it
-    has after the last complete product.
+    has after the last complete product, with a warning.
 
     Parameters
     ----------
@@ -172,7 +185,8 @@ def block_krylov(
     max_basis : int, default=None
         Columns of the basis before a restart, at least four blocks. None is ten blocks.
     callback : callable, default=None
-        Called with the current `KrylovResult` after each product; a true value stops.
+        Called with a :class:`akpca.progress.FitProgress` after each product, whose loss is the
+        largest residual and whose model the current `KrylovResult`; a true answer stops.
     random_state : int, RandomState instance or None, default=None
         Of the random start.
 
@@ -200,7 +214,8 @@ def block_krylov(
         except KeyboardInterrupt:
             if result is None:
                 raise
-            break  # what was found so far is worth having
+            warn_interrupted(f"after {n_products - 1} products")
+            break
         images = np.hstack([images, products])
         basis = np.hstack([basis, block])
         projected = basis.T @ images
@@ -216,7 +231,8 @@ def block_krylov(
         goal = np.maximum(tol * scale, 8 * eps * largest)[:k]
         converged = bool((norms[:k] <= goal).all()) or basis.shape[1] == n
         result = KrylovResult(values[:k], vectors[:, :k], residuals, n_products, converged)
-        stop = callback(result) if callback else False
+        state = FitProgress(n_products, max_products, float(residuals.max()), result)
+        stop = callback(state) if callback else False
         if converged or stop:
             break
         if basis.shape[1] + width > max_basis:
@@ -234,7 +250,7 @@ def operator_eigenpairs(
     solver: str = "krylov",
     tol: float = 1e-3,
     max_products: int = 100,
-    callback: Callable[[KrylovResult], bool | None] | None = None,
+    callback: Callable[[FitProgress], bool | None] | None = None,
     random_state=None,
 ) -> KrylovResult:
     """Return the k leading eigenpairs of an operator that is known by its products only.
@@ -264,56 +280,42 @@ def operator_eigenpairs(
         With measured residuals, whichever solver it was.
     """
     n = K.shape[0]
+    if solver not in OPERATOR_SOLVERS:
+        raise ValueError(f"solver must be one of {OPERATOR_SOLVERS}, got {solver!r}")
     rng = check_random_state(random_state)
-    width = _block_width(n, k)
-    if solver in ("krylov", "lobpcg"):
-        if hasattr(K, "nystrom_vectors") and 4 * width < n:
-            sample = max(width, min(2000, n // 4))
-            start = K.nystrom_vectors(width, n_landmarks=sample, random_state=rng)
-        else:
-            start = rng.standard_normal((n, width))
     # LOBPCG and ARPACK need room besides the pairs they look for
-    if (solver == "lobpcg" and 5 * width > n) or (solver == "arpack" and k >= n):
+    if (solver == "lobpcg" and 5 * _block_width(n, k) > n) or (solver == "arpack" and k >= n):
         solver = "dense"
+    limits = {"tol": tol, "max_products": max_products}
     if solver == "krylov":
-        options = {"tol": tol, "max_products": max_products, "callback": callback}
-        return block_krylov(K, k, start=start, **options)
-    counter = _Counter(K)
+        return block_krylov(K, k, start=_start(K, k, rng), callback=callback, **limits)
+    if solver == "lobpcg":
+        return _lobpcg(K, k, _start(K, k, rng), **limits)
+    counted = CountedProducts(K)
     if solver == "dense":
         values, vectors, _ = leading_eigenpairs(K @ np.eye(n), k, solver="dense")
-    elif solver == "arpack":
-        product = LinearOperator(K.shape, matvec=counter.product, dtype=np.float64)
-        v0 = rng.uniform(-1, 1, n)
-        values, vectors = eigsh(product, k, which="LA", tol=tol, v0=v0, maxiter=max_products)
-    elif solver == "lobpcg":
-        product = LinearOperator(
-            K.shape, matvec=counter.product, matmat=counter.product, dtype=np.float64
-        )
-        start = linalg.qr(start, mode="economic", check_finite=False)[0]
-        projected = start.T @ counter.product(start)
-        smallest = np.abs(np.linalg.eigvalsh((projected + projected.T) / 2)[-k])
-        options = {"tol": tol * smallest, "maxiter": max_products, "largest": True}
-        with warnings.catch_warnings():
-            # of residuals, which we measure ourselves, and of exact convergence
-            warnings.simplefilter("ignore", UserWarning)
-            warnings.simplefilter("ignore", linalg.LinAlgWarning)
-            values, vectors, history = lobpcg(
-                product, start, retResidualNormsHistory=True, **options
-            )
-        left = max_products - counter.n_products
-        if history[-1].max() > options["tol"] and left > 0:
-            # on matrices of low rank its blocks degenerate and it gives up
-            result = block_krylov(K, k, start=vectors, tol=tol, max_products=left)
-            return replace(result, n_products=result.n_products + counter.n_products)
     else:
-        raise ValueError(f"solver must be one of {OPERATOR_SOLVERS}, got {solver!r}")
-    order = np.argsort(values)[::-1][:k]
-    values, vectors = values[order], vectors[:, order]
-    norms = np.linalg.norm(counter.product(vectors) - vectors * values, axis=0)
-    scale = np.maximum(np.abs(values), np.sqrt(np.finfo(K.dtype).eps) * np.abs(values).max())
-    residuals = np.divide(norms, scale, out=np.zeros_like(norms), where=scale > 0)
-    converged = bool((residuals <= max(tol, 1e-6)).all())
-    return KrylovResult(values, vectors, residuals, counter.n_products, converged)
+        v0 = rng.uniform(-1, 1, n)
+        values, vectors = eigsh(counted, k, which="LA", tol=tol, v0=v0, maxiter=max_products)
+    return _measured(counted, k, values, vectors, tol)
+
+
+class CountedProducts(LinearOperator):
+    """An operator that counts its products.
+
+    Parameters
+    ----------
+    K : operator or ndarray of shape (n, n)
+    """
+
+    def __init__(self, K):
+        super().__init__(np.dtype(np.float64), K.shape)
+        self.K = K
+        self.n_products = 0
+
+    def _matmat(self, V):
+        self.n_products += 1
+        return self.K @ V
 
 
 def _block_width(n: int, k: int) -> int:
@@ -321,16 +323,46 @@ def _block_width(n: int, k: int) -> int:
     return min(n, k + max(15, k // 3))
 
 
-class _Counter:
-    """Counts products with K."""
+def _start(K, k, rng):
+    """Return the first block of an iteration: from a sample, where the operator has samples."""
+    n, width = K.shape[0], _block_width(K.shape[0], k)
+    if hasattr(K, "nystrom_vectors") and 4 * width < n:
+        sample = max(width, min(2000, n // 4))
+        return K.nystrom_vectors(width, n_landmarks=sample, random_state=rng)
+    return rng.standard_normal((n, width))
 
-    def __init__(self, K):
-        self.K = K
-        self.n_products = 0
 
-    def product(self, V):
-        self.n_products += 1
-        return self.K @ V
+def _lobpcg(K, k, start, *, tol, max_products):
+    """Return eigenpairs by SciPy's LOBPCG, and from where it gives up by `block_krylov`."""
+    counted = CountedProducts(K)
+    start = linalg.qr(start, mode="economic", check_finite=False)[0]
+    projected = start.T @ (counted @ start)
+    goal = tol * np.abs(np.linalg.eigvalsh((projected + projected.T) / 2)[-k])
+    with warnings.catch_warnings():
+        # of residuals, which we measure ourselves, and of exact convergence
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("ignore", linalg.LinAlgWarning)
+        values, vectors, history = lobpcg(
+            counted, start, tol=goal, maxiter=max_products, retResidualNormsHistory=True
+        )
+    left = max_products - counted.n_products
+    if history[-1].max() > goal and left > 0:
+        # on matrices of low rank its blocks degenerate and it gives up
+        result = block_krylov(K, k, start=vectors, tol=tol, max_products=left)
+        return replace(result, n_products=result.n_products + counted.n_products)
+    return _measured(counted, k, values, vectors, tol)
+
+
+def _measured(counted, k, values, vectors, tol):
+    """Return the k leading of some pairs, in order and with their residuals."""
+    order = np.argsort(values)[::-1][:k]
+    values, vectors = values[order], vectors[:, order]
+    norms = np.linalg.norm(counted @ vectors - vectors * values, axis=0)
+    sizes, eps = np.abs(values), np.finfo(counted.K.dtype).eps
+    scale = np.maximum(sizes, np.sqrt(eps) * sizes.max())
+    residuals = np.divide(norms, scale, out=np.zeros_like(norms), where=scale > 0)
+    converged = bool((residuals <= max(tol, 1e-6)).all())
+    return KrylovResult(values, vectors, residuals, counted.n_products, converged)
 
 
 def _orthonormal_part(R: np.ndarray, basis: np.ndarray) -> np.ndarray:
@@ -347,7 +379,7 @@ def _orthonormal_part(R: np.ndarray, basis: np.ndarray) -> np.ndarray:
 
 
 def power_method(
-    A: np.ndarray, k: int, *, tol: float = 1e-10, max_iter: int = 10_000, seed: int = 0
+    A: np.ndarray, k: int, *, tol: float = 1e-10, max_iter: int = 10_000, random_state=0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the k leading eigenpairs of a positive semi-definite matrix, one after another.
 
@@ -366,7 +398,8 @@ def power_method(
     max_iter : int, default=10_000
         Steps for each eigenvector; reaching it raises an error rather than return a vector that
         is none.
-    seed : int, default=0
+    random_state : int, RandomState instance or None, default=0
+        Starting vectors.
 
     Returns
     -------
@@ -377,7 +410,7 @@ def power_method(
     n = A.shape[0]
     if not 1 <= k <= n:
         raise ValueError(f"k must be between 1 and {n}, the size of A, got {k}")
-    rng = np.random.default_rng(seed)
+    rng = check_random_state(random_state)
     floor = np.finfo(A.dtype).eps * n * max(np.trace(A), 0)
     values, vectors = np.zeros(k), np.zeros((n, k))
     for j in range(k):
@@ -406,3 +439,67 @@ def power_method(
         vectors[:, j] = y
         A -= values[j] * np.outer(y, y)
     return values, vectors
+
+
+def independent_rows(K: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of a kernel matrix that are independent, and the factor L of K among these.
+
+    Pivoted Cholesky factorisation: it reveals the rank at a small part of the cost of an
+    eigendecomposition, and what it leaves of a semi-definite matrix has no entry above the last
+    pivot, so that anything else proves the kernel to be indefinite.
+
+    Parameters
+    ----------
+    K : ndarray of shape (m, m), float64
+    dtype : dtype
+        Precision of the kernel values that the factor will be divided into.
+
+    Returns
+    -------
+    kept : ndarray of shape (rank,)
+        The row that adds most to those before it first.
+    factor : ndarray of shape (rank, rank)
+        Lower triangular, in Fortran order, with L L^T = K[kept][:, kept].
+    """
+    dtype, diagonal = np.dtype(dtype), K.diagonal()
+    if not np.isfinite(K).all():
+        raise ValueError("the kernel matrix has NaN or infinity: scale the data")
+    with one_blas_thread(flops=len(K) ** 3 / 3):
+        floor = PIVOT_FLOOR[dtype] * max(diagonal.max(), 0)
+        factor, order, rank, _ = linalg.lapack.dpstrf(K, tol=floor, lower=1)
+        order = order - 1
+        rest = order[rank:]
+        left = K[np.ix_(rest, rest)] - factor[rank:, :rank] @ factor[rank:, :rank].T
+    if np.abs(left).max(initial=0) > NEGATIVE_PART[dtype] * np.abs(diagonal).max():
+        raise ValueError(
+            "the kernel matrix has significant negative eigenvalues: the kernel is not positive "
+            "semi-definite on these data; choose another kernel or other parameters"
+        )
+    if rank == 0:  # phi(z) = 0 for all points: any one of them makes the feature 0
+        return order[:1], np.ones((1, 1), order="F")
+    return order[:rank], np.asfortranarray(np.tril(factor[:rank, :rank]))
+
+
+def clean_eigenvalues(values: np.ndarray, noise: float) -> np.ndarray:
+    """Set eigenvalues that are zero but for rounding to zero; raise if some are negative.
+
+    The thresholds are scikit-learn's, with `noise` besides: what rounding leaves of a kernel
+    matrix that centring has all but cancelled.
+    """
+    double = values.dtype == np.float64
+    largest, smallest = values.max(), values.min()
+    if largest < -noise:
+        raise ValueError(
+            f"All eigenvalues are negative (maximum is {largest:g}): the kernel matrix is not "
+            "positive semi-definite"
+        )
+    if smallest < -NEGATIVE_PART[values.dtype] * largest and smallest < -max(
+        1e-10 if double else 1e-6, noise
+    ):
+        raise ValueError(
+            f"There are significant negative eigenvalues ({-smallest / largest:g} of the maximum "
+            "positive): the kernel is not positive semi-definite on these data; ask for fewer "
+            "components or choose another kernel"
+        )
+    floor = max((1e-12 if double else 2e-7) * largest, noise)
+    return np.where(values <= floor, 0, values).astype(values.dtype)

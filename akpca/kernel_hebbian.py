@@ -34,11 +34,12 @@ from tqdm import tqdm
 from .gains import AUTO, EigenvalueNorm, Factor, Gain, make_gain
 from .generalized_hebbian import FORGETTING, checked_stream_gain
 from .hebbian import RUNAWAY, DivergenceError, KernelState, kernel_block, refresh, start_state
-from .kernel_pca import _check_symmetric
+from .operators import is_symmetric as _check_symmetric
 from .kernel_stream import StreamState, compress, merge_start, start_stream, stream_block
 from .kernels import BLOCK_ROWS, KERNELS, Kernel, make_kernel
 from .operators import CenteredOperator, KernelOperator, MatrixOperator
-from .preimage import PREIMAGES, CodeSpace, Preimage, make_preimage
+from .kernel_code import KernelCode as CodeSpace
+from .preimage import PREIMAGES, Preimage, make_preimage
 
 # Norm of a component at the end, where 1 is right, that is a failure.
 TOO_LONG = 2.0

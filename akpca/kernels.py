@@ -1,52 +1,96 @@
 """Kernels: functions k(x, y) that are inner products phi(x).phi(y) in some feature space.
 
-Every kernel is a small immutable object with the same three uses::
+Every kernel is a small object with the same three uses::
 
     kernel = RBF(gamma=0.1)
     kernel(X)        # (n, n) symmetric kernel matrix of one data set
     kernel(X, Y)     # (n, m) kernel matrix between two
     kernel.diag(X)   # (n,) values k(x, x), without the matrix
 
-The contract, stated once: ``X`` and ``Y`` are dense arrays or sparse matrices with a sample a
-row; float32 in gives float32 out, anything else float64; a matrix is filled in blocks of rows, so
-that nothing of its size is needed besides the result, and of a symmetric matrix only one triangle
-is computed. ``gamma=None`` means one over the number of features, as in scikit-learn.
+Sums, products and multiples of kernels are kernels (``RBF(0.1) + 0.5 * Linear()``). All have
+scikit-learn's ``get_params`` and ``set_params``, so that ``kernel__gamma`` can be searched over.
+Writing one's own kernel takes one method; see `Kernel`.
+
+The contract, stated once: ``X`` and ``Y`` are dense arrays or sparse matrices whose rows are
+samples; float32 in gives float32 out, anything else float64; a matrix is filled in blocks of rows,
+so that nothing of its size is needed besides the result, and of a symmetric matrix only one
+triangle is computed. ``gamma=None`` means one over the number of features, as in scikit-learn.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.metrics.pairwise import additive_chi2_kernel, manhattan_distances
+from sklearn.base import BaseEstimator
+from sklearn.metrics.pairwise import additive_chi2_kernel, manhattan_distances, pairwise_kernels
 from sklearn.utils import check_array, gen_batches
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
+
+from .threads import one_blas_thread
 
 # Rows of a kernel matrix made at a time: wide enough for full matrix-multiplication speed,
 # narrow enough that the block's temporaries stay a small part of the matrix.
 BLOCK_ROWS = 512
+# Rows of the square blocks on whose diagonal a kernel without a `diag` of its own finds k(x, x).
+DIAGONAL_ROWS = 32
 
 
-@dataclass(frozen=True)
-class Kernel(ABC):
+class Kernel(BaseEstimator):
     """Base class: fills a kernel matrix block by block.
 
-    A kernel says what it needs of each row alone (`row_terms`) and how it writes one block
-    (`fill`); the rest is shared.
+    A subclass defines `values`, or `fill` if it can write into a given array. What is computed
+    from each row alone, such as norms, is best returned by `row_terms`, which is then called once
+    for a whole data set; and `diag` is best overridden where k(x, x) is simple.
+
+    Examples
+    --------
+    A kernel for histograms, by the overlap of two of them:
+
+    >>> import numpy as np
+    >>> from akpca import KernelPCA
+    >>> from akpca.kernels import RBF, Kernel
+    >>> class Overlap(Kernel):
+    ...     def values(self, X, Y):
+    ...         return np.minimum(X[:, None, :], Y[None, :, :]).sum(axis=2)
+    >>> X = np.random.default_rng(0).dirichlet(np.ones(5), size=20)
+    >>> KernelPCA(2, kernel=Overlap() + 0.1 * RBF(gamma=2)).fit_transform(X).shape
+    (20, 2)
     """
 
     name: ClassVar[str]
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        if cls.values is Kernel.values and cls.fill is Kernel.fill:
+            raise TypeError(f"{cls.__name__} must define values(X, Y), a block of kernel values")
 
     def row_terms(self, X) -> np.ndarray | None:
         """Return what `fill` wants to know of each row of X, shape (n,), or None."""
         return None
 
-    @abstractmethod
+    def values(self, X, Y) -> np.ndarray:
+        """Return the block k(X, Y), shape (len(X), len(Y))."""
+        out = np.empty((X.shape[0], Y.shape[0]), np.result_type(X.dtype, Y.dtype))
+        self.fill(out, X, Y, self.row_terms(X), self.row_terms(Y))
+        return out
+
     def fill(self, out: np.ndarray, X, Y, x_terms, y_terms) -> None:
         """Write the block k(X, Y) into `out`, of shape (len(X), len(Y))."""
+        out[:] = self.values(X, Y)
+
+    def diag(self, X) -> np.ndarray:
+        """Return k(x, x) for each row x of X, shape (n,)."""
+        X = check_samples(X, "X")
+        out = np.empty(X.shape[0], X.dtype)
+        for rows in gen_batches(X.shape[0], DIAGONAL_ROWS):
+            out[rows] = self.values(X[rows], X[rows]).diagonal()
+        return out
 
     def __call__(self, X, Y=None) -> np.ndarray:
         """Return the kernel matrix of X, or between X and Y.
@@ -61,36 +105,55 @@ class Kernel(ABC):
         -------
         K : ndarray of shape (n, m)
         """
-        X = _check(X, "X")
+        X = check_samples(X, "X")
         symmetric = Y is None
-        Y = X if symmetric else _check(Y, "Y")
+        Y = X if symmetric else check_samples(Y, "Y")
         if X.shape[1] != Y.shape[1]:
             raise ValueError(
                 f"X and Y must have the same number of features, got {X.shape[1]} and {Y.shape[1]}"
             )
-        dtype = np.result_type(X.dtype, Y.dtype)
         x_terms = self.row_terms(X)
         y_terms = x_terms if symmetric else self.row_terms(Y)
-        K = np.empty((X.shape[0], Y.shape[0]), dtype)
-        for rows in gen_batches(X.shape[0], BLOCK_ROWS):
-            first = rows.start if symmetric else 0
-            block = K[rows, first:]
-            self.fill(block, X[rows], Y[first:], _part(x_terms, rows), _part(y_terms, first))
-            if symmetric:
-                K[rows.stop :, rows] = block[:, rows.stop - first :].T
-                # the square on the diagonal has the rounding of two different GEMM orders
-                corner = K[rows, rows]
-                corner[:] = (corner + corner.T) / 2
+        K = np.empty((X.shape[0], Y.shape[0]), np.result_type(X.dtype, Y.dtype))
+        with one_blas_thread(flops=2.0 * min(BLOCK_ROWS, X.shape[0]) * Y.shape[0] * X.shape[1]):
+            for rows in gen_batches(X.shape[0], BLOCK_ROWS):
+                others = slice(rows.start if symmetric else 0, None)
+                block = K[rows, others]
+                self.fill(block, X[rows], Y[others], part(x_terms, rows), part(y_terms, others))
+                if symmetric:
+                    K[rows.stop :, rows] = block[:, rows.stop - rows.start :].T
+                    # the square on the diagonal has the rounding of two different GEMM orders
+                    corner = K[rows, rows]
+                    corner[:] = (corner + corner.T) / 2
         if symmetric:
             np.fill_diagonal(K, self.diag(X))
         return K
 
-    @abstractmethod
+    def __add__(self, other) -> Kernel:
+        return Sum(self, _as_kernel(other)) if isinstance(other, Kernel | Real) else NotImplemented
+
+    def __radd__(self, other) -> Kernel:
+        return Sum(_as_kernel(other), self) if isinstance(other, Real) else NotImplemented
+
+    def __mul__(self, other) -> Kernel:
+        if not isinstance(other, Kernel | Real):
+            return NotImplemented
+        return Product(self, _as_kernel(other))
+
+    def __rmul__(self, other) -> Kernel:
+        return Product(_as_kernel(other), self) if isinstance(other, Real) else NotImplemented
+
+
+class UnitDiagonal:
+    """Mixin of kernels with k(x, x) = 1."""
+
     def diag(self, X) -> np.ndarray:
-        """Return k(x, x) for each row x of X, shape (n,)."""
+        """Return ones, shape (n,)."""
+        X = check_samples(X, "X")
+        return np.ones(X.shape[0], X.dtype)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Linear(Kernel):
     """k(x, y) = x.y, whose feature space is the input space: kernel PCA with it is PCA."""
 
@@ -100,10 +163,10 @@ class Linear(Kernel):
         _inner_products(out, X, Y)
 
     def diag(self, X):  # noqa: D102
-        return row_norms(_check(X, "X"), squared=True)
+        return row_norms(check_samples(X, "X"), squared=True)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Polynomial(Kernel):
     """k(x, y) = (gamma x.y + coef0)^degree: all products of up to `degree` coordinates.
 
@@ -119,13 +182,13 @@ class Polynomial(Kernel):
 
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
         _inner_products(out, X, Y)
-        out *= _gamma(self.gamma, X)
+        out *= gamma_of(self, X.shape[1])
         self._raise(out)
 
     def diag(self, X):  # noqa: D102
-        X = _check(X, "X")
+        X = check_samples(X, "X")
         values = row_norms(X, squared=True)
-        values *= _gamma(self.gamma, X)
+        values *= gamma_of(self, X.shape[1])
         return self._raise(values)
 
     def _raise(self, values):
@@ -137,8 +200,8 @@ class Polynomial(Kernel):
             return np.power(values, self.degree, out=values)
 
 
-@dataclass(frozen=True)
-class RBF(Kernel):
+@dataclass
+class RBF(UnitDiagonal, Kernel):
     """k(x, y) = exp(-gamma ||x - y||^2): a soft neighbourhood of width 1 / sqrt(2 gamma)."""
 
     gamma: float | None = None
@@ -149,7 +212,7 @@ class RBF(Kernel):
         return row_norms(X, squared=True)
 
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
-        gamma = _gamma(self.gamma, X)
+        gamma = gamma_of(self, X.shape[1])
         # ||x - y||^2 = ||x||^2 - 2 x.y + ||y||^2 cancels. In float32 that costs about
         # gamma ||x||^2 1e-7 of k, which is nothing for data of moderate norm; beyond that the
         # block is computed in float64.
@@ -167,12 +230,8 @@ class RBF(Kernel):
         np.minimum(out, 0, out=out)
         np.exp(out, out=out)
 
-    def diag(self, X):  # noqa: D102
-        X = _check(X, "X")
-        return np.ones(X.shape[0], X.dtype)
 
-
-@dataclass(frozen=True)
+@dataclass
 class Sigmoid(Kernel):
     """k(x, y) = tanh(gamma x.y + coef0). Not positive semi-definite in general."""
 
@@ -183,16 +242,16 @@ class Sigmoid(Kernel):
 
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
         _inner_products(out, X, Y)
-        out *= _gamma(self.gamma, X)
+        out *= gamma_of(self, X.shape[1])
         out += self.coef0
         np.tanh(out, out=out)
 
     def diag(self, X):  # noqa: D102
-        X = _check(X, "X")
-        return np.tanh(_gamma(self.gamma, X) * row_norms(X, squared=True) + self.coef0)
+        X = check_samples(X, "X")
+        return np.tanh(gamma_of(self, X.shape[1]) * row_norms(X, squared=True) + self.coef0)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Cosine(Kernel):
     """k(x, y) = x.y / (||x|| ||y||): only directions count. A zero row gives zeros."""
 
@@ -208,12 +267,12 @@ class Cosine(Kernel):
         out *= x_terms[:, None]
 
     def diag(self, X):  # noqa: D102
-        X = _check(X, "X")
+        X = check_samples(X, "X")
         return (row_norms(X) > 0).astype(X.dtype)
 
 
-@dataclass(frozen=True)
-class Laplacian(Kernel):
+@dataclass
+class Laplacian(UnitDiagonal, Kernel):
     """k(x, y) = exp(-gamma ||x - y||_1): like the RBF, but with a peak, hence less smooth."""
 
     gamma: float | None = None
@@ -222,16 +281,12 @@ class Laplacian(Kernel):
 
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
         out[:] = manhattan_distances(X, Y)
-        out *= -_gamma(self.gamma, X)
+        out *= -gamma_of(self, X.shape[1])
         np.exp(out, out=out)
 
-    def diag(self, X):  # noqa: D102
-        X = _check(X, "X")
-        return np.ones(X.shape[0], X.dtype)
 
-
-@dataclass(frozen=True)
-class Chi2(Kernel):
+@dataclass
+class Chi2(UnitDiagonal, Kernel):
     """k(x, y) = exp(-gamma sum_i (x_i - y_i)^2 / (x_i + y_i)), for histograms: x, y >= 0."""
 
     gamma: float | None = None
@@ -242,12 +297,93 @@ class Chi2(Kernel):
         if sparse.issparse(X) or sparse.issparse(Y):
             raise TypeError("kernel='chi2' takes dense data only, got a sparse matrix")
         out[:] = additive_chi2_kernel(X, Y)
-        out *= _gamma(self.gamma, X)
+        out *= gamma_of(self, X.shape[1])
         np.exp(out, out=out)
 
+
+@dataclass
+class Constant(Kernel):
+    """k(x, y) = value >= 0; a factor or a summand of other kernels."""
+
+    value: float = 1.0
+
+    def __post_init__(self):
+        if not 0 <= self.value < np.inf:
+            raise ValueError(f"a constant kernel must be finite and >= 0, got {self.value!r}")
+
+    def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
+        out[:] = self.value
+
     def diag(self, X):  # noqa: D102
-        X = _check(X, "X")
-        return np.ones(X.shape[0], X.dtype)
+        X = check_samples(X, "X")
+        return np.full(X.shape[0], self.value, X.dtype)
+
+
+@dataclass
+class Sum(Kernel):
+    """k(x, y) = left(x, y) + right(x, y): the features of both, side by side."""
+
+    left: Kernel
+    right: Kernel
+
+    def values(self, X, Y):  # noqa: D102
+        return self.left.values(X, Y) + self.right.values(X, Y)
+
+    def diag(self, X):  # noqa: D102
+        return self.left.diag(X) + self.right.diag(X)
+
+    def __repr__(self):
+        return f"{self.left!r} + {self.right!r}"
+
+
+@dataclass
+class Product(Kernel):
+    """k(x, y) = left(x, y) right(x, y): all products of a feature of each."""
+
+    left: Kernel
+    right: Kernel
+
+    def values(self, X, Y):  # noqa: D102
+        return self.left.values(X, Y) * self.right.values(X, Y)
+
+    def diag(self, X):  # noqa: D102
+        return self.left.diag(X) * self.right.diag(X)
+
+    def __repr__(self):
+        factors = (self.left, self.right)
+        return " * ".join(f"({k!r})" if isinstance(k, Sum) else f"{k!r}" for k in factors)
+
+
+@dataclass
+class CallableKernel(Kernel):
+    """k(x, y) = function(x, y, **params), one pair of samples at a time."""
+
+    function: Callable
+    params: dict | None = None
+    n_jobs: int | None = None
+
+    def values(self, X, Y):  # noqa: D102
+        options = {"metric": self.function, "n_jobs": self.n_jobs, **(self.params or {})}
+        return pairwise_kernels(X, Y, **options)
+
+    def diag(self, X):  # noqa: D102
+        X = check_samples(X, "X")
+        samples = (X[[i]] if sparse.issparse(X) else X[i] for i in range(X.shape[0]))
+        return np.array([self.function(x, x, **(self.params or {})) for x in samples], X.dtype)
+
+
+@dataclass
+class Precomputed(Kernel):
+    """Kernel values that the caller has computed: the matrix is passed in place of the samples."""
+
+    def values(self, X, Y):  # noqa: D102
+        return X.toarray() if sparse.issparse(X) else X
+
+    def __call__(self, X, Y=None):  # noqa: D102
+        return self.values(X, Y)
+
+    def diag(self, X):  # noqa: D102
+        return X.diagonal()
 
 
 KERNELS: dict[str, type[Kernel]] = {
@@ -270,20 +406,76 @@ def make_kernel(name: str, **params: Any) -> Kernel:
     return cls(**{key: value for key, value in params.items() if key in cls.__dataclass_fields__})
 
 
-def _check(X, name: str):
+def resolve_kernel(
+    kernel: str | Kernel | Callable, *, kernel_params: dict | None = None, n_jobs=None, **params
+) -> Kernel:
+    """Return a kernel object for what an estimator was given.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable
+        A name (with `params`), 'precomputed', an object, which is copied, or a function of two
+        samples (with `kernel_params` and `n_jobs`).
+    kernel_params : dict, default=None
+    n_jobs : int, default=None
+    **params : gamma, degree, coef0
+    """
+    if isinstance(kernel, Kernel):
+        return deepcopy(kernel)  # what is fitted must not change with the caller's object
+    if isinstance(kernel, str):
+        return Precomputed() if kernel == "precomputed" else make_kernel(kernel, **params)
+    return CallableKernel(kernel, kernel_params, n_jobs)
+
+
+def gamma_of(kernel: Kernel, n_features: int) -> float:
+    """Return the kernel's gamma; one over the number of features where it is None or missing."""
+    gamma = getattr(kernel, "gamma", None)
+    return 1 / n_features if gamma is None else gamma
+
+
+def with_gamma(kernel: Kernel, gamma: float) -> Kernel:
+    """Return a copy of a kernel with another gamma, in all parts that have one."""
+    kernel = deepcopy(kernel)
+    names = [name for name in kernel.get_params() if name.split("__")[-1] == "gamma"]
+    return kernel.set_params(**dict.fromkeys(names, gamma))
+
+
+def check_samples(X, name: str):
+    """Return X as a matrix of float32 or float64 whose rows are samples, dense or CSR."""
     return check_array(
         X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=name, estimator="Kernel"
     )
 
 
-def _gamma(gamma: float | None, X) -> float:
-    return 1 / X.shape[1] if gamma is None else gamma
+def check_finite(values: np.ndarray, kernel: Kernel, name: str = "X") -> np.ndarray:
+    """Return what was computed from kernel values; raise if it is not finite."""
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"{kernel!r} gives NaN or infinity on {name}: scale the data or choose other parameters"
+        )
+    return values
 
 
-def _part(terms: np.ndarray | None, rows: slice | int) -> np.ndarray | None:
-    if terms is None:
-        return None
-    return terms[rows] if isinstance(rows, slice) else terms[rows:]
+def part(terms: np.ndarray | None, rows: slice) -> np.ndarray | None:
+    """Return the `Kernel.row_terms` of some rows."""
+    return None if terms is None else terms[rows]
+
+
+def half_shift(means: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return s with K_ij - s_i - s_j the centred kernel, from the row means of K."""
+    return (means - means.mean() / 2).astype(dtype)
+
+
+def center_in_place(K: np.ndarray, means: np.ndarray) -> None:
+    """Centre a symmetric kernel matrix in feature space, K <- H K H, from its row means."""
+    shift = half_shift(means, K.dtype)
+    for rows in gen_batches(len(K), BLOCK_ROWS):
+        K[rows] -= shift
+        K[rows] -= shift[rows, None]
+
+
+def _as_kernel(other: Kernel | Real) -> Kernel:
+    return other if isinstance(other, Kernel) else Constant(float(other))
 
 
 def _inner_products(out: np.ndarray, X, Y) -> None:

@@ -13,41 +13,32 @@ is. What is lost is only what the landmarks do not span, and `error_` says how m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    _fit_context,
-)
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_array, check_random_state, gen_batches
+from scipy.sparse.linalg import LinearOperator
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .distributed import is_dask_array, sum_over_chunks
-from .eigen import leading_eigenpairs
-from .kernel_pca import KernelPCA, _clean_eigenvalues
-from .kernels import BLOCK_ROWS, KERNELS, Kernel, make_kernel
+from .eigen import NEGATIVE_PART, clean_eigenvalues, independent_rows, leading_eigenpairs
+from .kernel_code import KernelCode
+from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
+from .kernels import BLOCK_ROWS, check_finite, with_gamma
+from .operators import SampleOperator
+from .preimage import RidgePreimage, scale_gamma, solve_factor
+from .threads import one_blas_thread
 
 SAMPLINGS = ("uniform", "kmeans", "leverage")
-
+# Landmarks by default, at most.
 DEFAULT_LANDMARKS = 1000
-
+# Steps of k-means from a uniform sample: more gain next to nothing.
 KMEANS_STEPS = 3
-
-# A landmark is dropped if the others explain all but this part of the largest k(z, z). Rounding
-# of the kernel blocks enters a feature divided by the square root of what is left.
-PIVOT_FLOOR = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
-
-# What may be negative by rounding, relative to the largest k(x, x); scikit-learn's thresholds.
-NEGATIVE = {np.dtype(np.float64): 1e-5, np.dtype(np.float32): 5e-3}
 
 
 class _Sums(NamedTuple):
@@ -65,7 +56,7 @@ def _add(parts: list[_Sums]) -> _Sums:
     return _Sums(*map(sum, zip(*parts, strict=True)))
 
 
-class NystromKernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class NystromKernelPCA(KernelEstimator):
     """Nyström kernel PCA: f(x) = V^T (F(x) - mean of F), with F(x) = L^-1 k(Z, x).
 
     V holds the leading eigenvectors of the m x m covariance of the features F over all n samples,
@@ -81,10 +72,11 @@ class NystromKernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     n_landmarks : int, default=None
         m, at most the number of samples (of the first batch, with `partial_fit`). None is 1000,
         or all samples if there are fewer.
-    kernel : {'linear', 'poly', 'rbf', 'sigmoid', 'cosine', 'laplacian', 'chi2'}, Kernel or \
-callable, default='linear'
+    kernel : {'linear', 'poly', 'rbf', 'sigmoid', 'cosine', 'laplacian', 'chi2', \
+'precomputed'}, Kernel or callable, default='rbf'
         A name, an object of :mod:`akpca.kernels` (whose own parameters hold), or a function of
-        two samples that returns a number. It must be positive semi-definite on the data.
+        two samples that returns a number. It must be positive semi-definite on the data. With
+        'precomputed', `fit` takes an operator that has samples.
     gamma : float, default=None
         Coefficient of the kernels that have one. None is 1 / n_features.
     degree : float, default=3
@@ -93,13 +85,15 @@ callable, default='linear'
         Independent term of 'poly' and 'sigmoid'.
     kernel_params : dict, default=None
         Keyword arguments for a callable kernel.
+    n_jobs : int, default=None
+        Parallel jobs for a callable kernel.
+    center : bool, default=True
+        Centre the data in feature space.
     sampling : {'uniform', 'kmeans', 'leverage'}, default='uniform'
         How landmarks are chosen. 'uniform' draws samples without replacement. 'leverage' draws
         them with probabilities proportional to their ridge leverage scores, estimated from a
         uniform pilot sample of m, which costs about another fit and favours points that a uniform
         sample represents badly. 'kmeans' takes the centres of clusters of the samples.
-    center : bool, default=True
-        Centre the data in feature space.
     orthonormal : bool, default=True
         False is the version of the AKPCA report, equations (13) and (14): the eigenpairs of the
         landmarks' kernel matrix alone, extended to all points. It needs no sweep, but its
@@ -113,10 +107,11 @@ callable, default='linear'
     inverse_gamma : float or 'scale', default=None
         Coefficient of the kernel of the learned inverse. None is `gamma_`; 'scale' is
         1 / (n_components * variance of the landmarks' codes).
+    preimage : {'ridge', 'eigenvector', 'fixed_point', 'distance'} or Preimage, default=None
+        The decoder of `inverse_transform`, from :mod:`akpca.preimage`, with the landmarks as known
+        samples; it needs no `fit_inverse_transform`.
     random_state : int, RandomState instance or None, default=None
         Choice of landmarks and starting vectors of the eigensolver.
-    n_jobs : int, default=None
-        Parallel jobs for a callable kernel.
 
     Attributes
     ----------
@@ -140,8 +135,12 @@ callable, default='linear'
         Their rows in X (in the first batch, with `partial_fit`); None with sampling='kmeans'.
     n_samples_seen_ : int
         n.
+    kernel_ : Kernel
+        The kernel that was used, as an object.
     gamma_ : float
-        The value of gamma that was used.
+        The value of gamma that was used; that of the kernel, if it is an object.
+    preimage_ : Preimage
+        The fitted decoder, if `preimage`.
     inverse_gamma_ : float
         The gamma of the learned inverse, if `fit_inverse_transform`.
     inverse_centers_ : ndarray of shape (n_centers, n_components)
@@ -159,10 +158,19 @@ callable, default='linear'
     (14), codes are k(x, Z) v / sqrt(lambda): kernel PCA of the landmarks. The scale n / m of (14)
     is that of a uniform sample, so that no other `sampling` is allowed with orthonormal=False.
 
+    See Also
+    --------
+    KernelPCA : Without landmarks: exact, also where the kernel matrix does not fit into memory.
+    DataSpanAKPCA : Autoencoding within the span of landmarks.
+
+    References
+    ----------
+    Williams and Seeger, "Using the Nyström method to speed up kernel machines", NIPS 13, 2001.
+    Cohen, Hazan and Ma, "Autoencoder kernel PCA", technical report, 2016.
+
     Examples
     --------
-    >>> from akpca import load_dataset
-    >>> from akpca.nystrom import NystromKernelPCA
+    >>> from akpca import NystromKernelPCA, load_dataset
     >>> digits = load_dataset("digits")
     >>> model = NystromKernelPCA(10, n_landmarks=200, kernel="rbf", random_state=0)
     >>> model.fit_transform(digits.X).shape
@@ -170,21 +178,15 @@ callable, default='linear'
     """
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
+        **KERNEL_CONSTRAINTS,
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
-        "kernel": [StrOptions(set(KERNELS)), callable],
-        "gamma": [Interval(Real, 0, None, closed="left"), None],
-        "degree": [Interval(Real, 0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "kernel_params": [dict, None],
         "sampling": [StrOptions(set(SAMPLINGS))],
-        "center": ["boolean"],
         "orthonormal": ["boolean"],
         "fit_inverse_transform": ["boolean"],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "inverse_gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale"}), None],
         "random_state": ["random_state"],
-        "n_jobs": [None, Integral],
     }
 
     def __init__(
@@ -192,19 +194,20 @@ callable, default='linear'
         n_components=None,
         *,
         n_landmarks=None,
-        kernel="linear",
+        kernel="rbf",
         gamma=None,
         degree=3,
         coef0=1,
         kernel_params=None,
-        sampling="uniform",
+        n_jobs=None,
         center=True,
+        sampling="uniform",
         orthonormal=True,
         fit_inverse_transform=False,
         alpha=1.0,
         inverse_gamma=None,
+        preimage=None,
         random_state=None,
-        n_jobs=None,
     ):
         self.n_components = n_components
         self.n_landmarks = n_landmarks
@@ -213,14 +216,15 @@ callable, default='linear'
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
-        self.sampling = sampling
+        self.n_jobs = n_jobs
         self.center = center
+        self.sampling = sampling
         self.orthonormal = orthonormal
         self.fit_inverse_transform = fit_inverse_transform
         self.alpha = alpha
         self.inverse_gamma = inverse_gamma
+        self.preimage = preimage
         self.random_state = random_state
-        self.n_jobs = n_jobs
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
@@ -228,36 +232,49 @@ callable, default='linear'
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or operator
+            With kernel='precomputed' an operator of :mod:`akpca.operators` or
+            :mod:`akpca.distributed` that has samples.
         y : Ignored
 
         Returns
         -------
         self : object
         """
-        if is_dask_array(X):
-            return self._fit_dask(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
-        K = self._choose_landmarks(X)
+        if isinstance(X, LinearOperator):
+            return self._fit_operator(X)
+        self._check_kernel()
+        X = self._validate(X)
+        self._resolve_kernel(X.shape[1])
+        K = self._choose_landmarks(X.shape[0], X.dtype, lambda indices: X[indices], X)
         if self.orthonormal:
             self._decompose(self._sweep(X))
         else:
             self._extend_landmarks(K, X.shape[0])
-        if self.fit_inverse_transform:
+        if self.fit_inverse_transform and self.preimage is None:
             self._fit_inverse(X)
         return self
 
-    def _fit_dask(self, X):
-        """Fit to data on a cluster: only the landmarks and sums over the samples come here."""
+    def _fit_operator(self, operator):
+        """Fit to an operator that has samples: only landmarks and sums over samples come here."""
+        self._check_operator(operator)
+        if not isinstance(operator, SampleOperator) or operator.points is None:
+            raise ValueError("the Nyström method needs an operator that has samples")
         if self.sampling != "uniform" or not self.orthonormal or self.fit_inverse_transform:
             raise ValueError(
-                "a dask array needs sampling='uniform', orthonormal=True and "
+                "an operator needs sampling='uniform', orthonormal=True and "
                 "fit_inverse_transform=False"
             )
-        self.n_features_in_ = X.shape[1]
-        self._choose_landmarks(X.astype(np.result_type(X.dtype, np.float32)))
-        self._decompose(sum_over_chunks(X, self._sweep, _add))
+        self._choose_landmarks(operator.shape[0], operator.dtype, operator.take)
+        self._decompose(operator.sum_over_samples(self._sweep, _add))
         return self
+
+    def _check_kernel(self):
+        if self.kernel == "precomputed":
+            raise ValueError(
+                "kernel='precomputed' takes an operator that has samples, not a kernel matrix: "
+                "once that is computed, KernelPCA is exact"
+            )
 
     def _takes_batches(self):
         if not self.orthonormal:
@@ -287,80 +304,25 @@ callable, default='linear'
         -------
         self : object
         """
+        self._check_kernel()
         first = not hasattr(self, "n_samples_seen_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first)
+        X = self._validate(X, reset=first)
         if first:
-            self._choose_landmarks(X)
+            self._resolve_kernel(X.shape[1])
+            self._choose_landmarks(X.shape[0], X.dtype, lambda indices: X[indices], X)
         sums = self._sweep(X)
         if not first:
             sums = _add([self._sums, sums])
         self._decompose(sums)
         return self
 
-    def transform(self, X):
-        """Return the codes f(x) of the rows of X.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_new, n_features)
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_new, n_components)
-        """
-        check_is_fitted(self, "eigenvalues_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return self._encode(X)
-
-    def inverse_transform(self, X):
-        """Return samples whose codes are near X, by the learned inverse.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_new, n_components)
-
-        Returns
-        -------
-        X_original : ndarray of shape (n_new, n_features)
-        """
-        check_is_fitted(self, "eigenvalues_")
-        if not hasattr(self, "dual_coef_"):
-            raise NotFittedError(
-                "inverse_transform needs fit_inverse_transform=True, "
-                f"which was not set when this {type(self).__name__} was fitted."
-            )
-        X = check_array(X, dtype=[np.float64, np.float32], input_name="X", estimator=self)
-        if X.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"X has {X.shape[1]} columns, but the codes of this {type(self).__name__} have "
-                f"{self._n_features_out} components"
-            )
-        result = np.empty((X.shape[0], self.n_features_in_), np.result_type(X, self.dual_coef_))
-        for rows in gen_batches(X.shape[0], BLOCK_ROWS):
-            K = self._kernel_values(X[rows], self.inverse_centers_, gamma=self.inverse_gamma_)
-            result[rows] = K @ self.dual_coef_
-        return result
-
-    # The kernel options are KernelPCA's, and so is what is made of them.
-    _kernel_values = KernelPCA._kernel_values
-    _not_finite = KernelPCA._not_finite
-
-    def _kernel_diagonal(self, X):
-        """Return k(x, x) for each row of X, by whichever kind of kernel was given."""
-        if isinstance(self.kernel, Kernel):
-            return self.kernel.diag(X)
-        if callable(self.kernel):
-            samples = (X[[i]] if sparse.issparse(X) else X[i] for i in range(X.shape[0]))
-            params = self.kernel_params or {}
-            return np.array([float(self.kernel(x, x, **params)) for x in samples])
-        options = {"gamma": self.gamma_, "degree": self.degree, "coef0": self.coef0}
-        return make_kernel(self.kernel, **options).diag(X)
-
     # ---------------------------------------------------------------------------- landmarks
 
-    def _choose_landmarks(self, X):
-        """Set the landmarks and the factor L; return the kernel matrix of all landmarks."""
-        n = X.shape[0]
+    def _choose_landmarks(self, n, dtype, take: Callable, X=None):
+        """Set the landmarks and the factor L; return the kernel matrix of all landmarks.
+
+        `take` returns samples by their indices; X is needed for other than uniform sampling.
+        """
         m = min(n, DEFAULT_LANDMARKS) if self.n_landmarks is None else self.n_landmarks
         if m > n:
             raise ValueError(
@@ -378,13 +340,12 @@ callable, default='linear'
                 f"sampling='uniform', got sampling={self.sampling!r}"
             )
         # nothing of an earlier fit may outlive this one
-        for name in ("eigenvalues_", "error_", "dual_coef_", "n_samples_seen_"):
+        for name in ("_code", "eigenvalues_", "error_", "dual_coef_", "n_samples_seen_"):
             vars(self).pop(name, None)
-        self._dtype = X.dtype
-        self.gamma_ = 1 / X.shape[1] if self.gamma is None else self.gamma
+        self._dtype = np.dtype(dtype)
         rng = check_random_state(self.random_state)
         if self.sampling == "kmeans":
-            indices, landmarks = None, _cluster_centers(X, m, rng)
+            indices, landmarks = None, cluster_centers(X, m, rng)
         else:
             if self.sampling == "uniform" or m == n:
                 indices = rng.permutation(n)[:m]
@@ -392,38 +353,17 @@ callable, default='linear'
                 # a little of a uniform sample besides, so that there are always m to be drawn
                 scores = self._leverage_scores(X, m, rng) + 1e-3 * m / n
                 indices = rng.choice(n, m, replace=False, p=scores / scores.sum())
-            if is_dask_array(X):  # which gathers sorted rows a chunk at a time
+            if X is None:  # an operator gathers sorted rows a part at a time
                 indices = np.sort(indices)
-            landmarks = X[indices].compute() if is_dask_array(X) else X[indices]
+            landmarks = take(indices)
         # the small matrix in double precision, whatever the samples have
-        K = self._kernel_values(landmarks.astype(np.float64))
-        kept, self._factor = self._independent(K)
+        K = check_finite(self.kernel_(landmarks.astype(np.float64)), self.kernel_)
+        kept, self._factor = independent_rows(K, self._dtype)
         if not self.orthonormal:
             kept = np.arange(m)
         self.landmarks_ = landmarks[kept]
         self.landmark_indices_ = None if indices is None else indices[kept]
         return K
-
-    def _independent(self, K):
-        """Return the rows of K that are independent, and the factor L of K among these.
-
-        Pivoted Cholesky factorisation: it reveals the rank at a small part of the cost of an
-        eigendecomposition, and what it leaves of a semi-definite matrix has no entry above the
-        last pivot, so that anything else proves the kernel to be indefinite.
-        """
-        if not np.isfinite(K).all():
-            raise ValueError(self._not_finite("X"))
-        diagonal = K.diagonal()
-        floor = PIVOT_FLOOR[self._dtype] * max(diagonal.max(), 0)
-        factor, order, rank, _ = linalg.lapack.dpstrf(K, tol=floor, lower=1)
-        order = order - 1
-        rest = order[rank:]
-        left = K[np.ix_(rest, rest)] - factor[rank:, :rank] @ factor[rank:, :rank].T
-        if np.abs(left).max(initial=0) > NEGATIVE[self._dtype] * np.abs(diagonal).max():
-            raise ValueError(self._indefinite())
-        if rank == 0:  # phi(z) = 0 for all landmarks: any one of them makes the feature 0
-            return order[:1], np.ones((1, 1), order="F")
-        return order[:rank], np.asfortranarray(np.tril(factor[:rank, :rank]))
 
     def _leverage_scores(self, X, m, rng):
         """Estimate the ridge leverage scores, diag(K (K + ridge I)^-1), of all samples.
@@ -434,9 +374,7 @@ callable, default='linear'
         """
         n = X.shape[0]
         pilot = X[rng.permutation(n)[:m]]
-        K = self._kernel_values(pilot.astype(np.float64))
-        if not np.isfinite(K).all():
-            raise ValueError(self._not_finite("X"))
+        K = check_finite(self.kernel_(pilot.astype(np.float64)), self.kernel_)
         values = linalg.eigvalsh(K)[::-1]
         if values[-1] < -1e-5 * abs(values[0]):
             raise ValueError(self._indefinite())
@@ -447,20 +385,18 @@ callable, default='linear'
         factor = linalg.cholesky(K + ridge * np.eye(m), lower=True)
         scores = np.empty(n)
         for rows in gen_batches(n, max(BLOCK_ROWS, 2 * m)):
-            F = _solve_factor(factor, self._kernel_values(X[rows], pilot))
-            scores[rows] = self._kernel_diagonal(X[rows]) - row_norms(F, squared=True)
+            F = solve_factor(factor, self.kernel_(X[rows], pilot))
+            scores[rows] = self.kernel_.diag(X[rows]) - row_norms(F, squared=True)
         return np.clip(scores * (m / n) / ridge, 0, 1)
 
     # --------------------------------------------------------------------------- components
 
     def _features(self, X, diagonal):
         """Return F(x) for the rows of X, and k(x, x) - F(x).F(x), what the landmarks miss."""
-        K = self._kernel_values(X, self.landmarks_)
-        if not (np.isfinite(K).all() and np.isfinite(diagonal).all()):
-            raise ValueError(self._not_finite("X"))
-        F = _solve_factor(self._factor, K)
-        missed = diagonal - row_norms(F, squared=True)
-        if missed.min() < -NEGATIVE[self._dtype] * np.abs(diagonal).max():
+        K = check_finite(self.kernel_(X, self.landmarks_), self.kernel_)
+        F = solve_factor(self._factor, K)
+        missed = check_finite(diagonal, self.kernel_) - row_norms(F, squared=True)
+        if missed.min() < -NEGATIVE_PART[self._dtype] * np.abs(diagonal).max():
             raise ValueError(self._indefinite())
         return F, missed
 
@@ -470,18 +406,19 @@ callable, default='linear'
         gram, total = np.zeros((m, m)), np.zeros(m)
         trace = missed = 0.0
         # a batch of single precision is not enough for landmarks that were kept in double
-        dtype = np.result_type(X.dtype, self._dtype)
-        for rows in gen_batches(X.shape[0], max(BLOCK_ROWS, 2 * m)):
-            part = X[rows].astype(dtype, copy=False)
-            diagonal = self._kernel_diagonal(part)
-            F, left = self._features(part, diagonal)
-            # The features, not the kernel values: their Gram matrix needs no division by the
-            # small eigenvalues of k(Z, Z) afterwards, which would blow up rounding. NumPy takes
-            # a matrix times its own transpose for what it is, at half the cost.
-            gram += F.T @ F
-            total += F.sum(axis=0, dtype=np.float64)
-            trace += diagonal.sum(dtype=np.float64)
-            missed += left.sum(dtype=np.float64)
+        dtype, size = np.result_type(X.dtype, self._dtype), max(BLOCK_ROWS, 2 * m)
+        with one_blas_thread(flops=2.0 * size * m * max(m, X.shape[1])):
+            for rows in gen_batches(X.shape[0], size):
+                part = X[rows].astype(dtype, copy=False)
+                diagonal = self.kernel_.diag(part)
+                F, left = self._features(part, diagonal)
+                # The features, not the kernel values: their Gram matrix needs no division by the
+                # small eigenvalues of k(Z, Z) afterwards, which would blow up rounding. NumPy
+                # takes a matrix times its own transpose for what it is, at half the cost.
+                gram += F.T @ F
+                total += F.sum(axis=0, dtype=np.float64)
+                trace += diagonal.sum(dtype=np.float64)
+                missed += left.sum(dtype=np.float64)
         return _Sums(X.shape[0], trace, missed, total, gram)
 
     def _decompose(self, sums):
@@ -494,9 +431,13 @@ callable, default='linear'
             variance = trace - n * (mean @ mean)
         values, V = self._eigenpairs(scatter, trace, n)
         offset = mean @ V if self.center else np.zeros(len(values))
-        coef = linalg.solve_triangular(self._factor, V, lower=True, trans=1)
-        # L holds the features of the landmarks
-        self._set_components(values, coef, offset, self._factor @ V - offset, variance, n)
+        # L holds the features of the landmarks; L^-T V and L^-T mean expand components and mean
+        columns = np.column_stack([V, mean])
+        with one_blas_thread(flops=float(len(V)) ** 2 * columns.shape[1]):
+            columns = linalg.solve_triangular(self._factor, columns, lower=True, trans=1)
+        codes = self._factor @ V - offset
+        mean_part = (columns[:, -1], float(mean @ mean)) if self.center else (None, 0.0)
+        self._set_components(values, columns[:, :-1], offset, codes, mean_part, variance, n)
         self.error_ = float(min(max(missed / trace, 0.0), 1.0)) if trace > 0 else 0.0
         self._sums = sums
 
@@ -510,15 +451,15 @@ callable, default='linear'
             coef -= coef.mean(axis=0)  # zero but for rounding
         offset = means @ coef if self.center else np.zeros(len(values))
         scale = n / m  # (14)
-        self._set_components(
-            scale * values, coef, offset, K @ coef - offset, scale * np.trace(centred), n
-        )
+        mean_part = (np.full(m, 1 / m), float(means.mean())) if self.center else (None, 0.0)
+        codes, variance = K @ coef - offset, scale * np.trace(centred)
+        self._set_components(scale * values, coef, offset, codes, mean_part, variance, n)
 
     def _eigenpairs(self, matrix, trace, n):
         """Return the leading eigenpairs of eigenvalue above zero."""
         k = len(matrix) if self.n_components is None else min(self.n_components, len(matrix))
         values, V, _ = leading_eigenpairs(matrix, k, random_state=self.random_state)
-        values = _clean_eigenvalues(values, 4 * np.finfo(self._dtype).eps * trace)
+        values = clean_eigenvalues(values, 4 * np.finfo(self._dtype).eps * trace)
         rank = np.count_nonzero(values)
         if self.n_components is not None and rank < self.n_components:
             raise ValueError(
@@ -528,64 +469,40 @@ callable, default='linear'
             )
         return values[:rank], V[:, :rank]
 
-    def _set_components(self, values, coef, offset, landmark_codes, variance, n):
+    def _set_components(self, values, coef, offset, codes, mean_part, variance, n):
         # KernelPCA's convention for signs, as far as it goes without the codes of all samples
-        largest = np.abs(landmark_codes).argmax(axis=0)
-        signs = np.where(landmark_codes[largest, np.arange(len(values))] < 0, -1, 1)
-        self._coef = np.ascontiguousarray(coef * signs, self._dtype)
-        self._offset = (offset * signs).astype(self._dtype)
+        largest = np.abs(codes).argmax(axis=0)
+        signs = np.where(codes[largest, np.arange(len(values))] < 0, -1, 1)
+        dtype = self._dtype
         self.n_samples_seen_ = n
-        self.eigenvalues_ = values.astype(self._dtype)
+        self.eigenvalues_ = values.astype(dtype)
         self.explained_variance_ = self.eigenvalues_ / max(n - 1 if self.center else n, 1)
         # without variance there are no components
-        self.explained_variance_ratio_ = (values / variance).astype(self._dtype)
-
-    def _encode(self, X):
-        codes = np.empty((X.shape[0], self._n_features_out), np.result_type(X, self._coef))
-        for rows in gen_batches(X.shape[0], BLOCK_ROWS):
-            codes[rows] = self._kernel_values(X[rows], self.landmarks_) @ self._coef
-        codes -= self._offset
-        if not np.isfinite(codes).all():
-            raise ValueError(self._not_finite("X"))
-        return codes
-
-    # ------------------------------------------------------------------------------ inverse
+        self.explained_variance_ratio_ = (values / variance).astype(dtype)
+        code = KernelCode(
+            kernel=self.kernel_,
+            points=self.landmarks_,
+            weights=np.ascontiguousarray(coef * signs, dtype),
+            offset=(offset * signs).astype(dtype),
+            mean_weights=mean_part[0],
+            mean_square=mean_part[1],
+            codes=np.ascontiguousarray(codes * signs, dtype),
+            targets=self.landmarks_,
+        )
+        self._set_code(code)
 
     def _fit_inverse(self, X):
-        """Fit x = B^T k(C, f(x)) to all samples by ridge regression, C the landmarks' codes.
-
-        The same features as above, now of codes: with F(y) = L^-1 k(C, y) the penalty is that of
-        kernel ridge regression, and the normal equations are m x m.
-        """
-        centers = self._encode(self.landmarks_)
+        """Fit the learned inverse to all samples, with the landmarks' codes as centres."""
+        centers = self._code.encode(self.landmarks_)
         if centers.shape[1] == 0:
             raise ValueError("fit_inverse_transform=True needs data that vary: there is no code")
         self.inverse_gamma_ = self.gamma_ if self.inverse_gamma is None else self.inverse_gamma
         if self.inverse_gamma == "scale":
-            self.inverse_gamma_ = 1 / (centers.shape[1] * centers.var(dtype=np.float64))
-        K = self._kernel_values(centers.astype(np.float64), gamma=self.inverse_gamma_)
-        kept, factor = self._independent(K)
-        centers = centers[kept]
-        m = len(kept)
-        gram, targets = np.zeros((m, m)), np.zeros((m, X.shape[1]))
-        for rows in gen_batches(X.shape[0], max(BLOCK_ROWS, 2 * m)):
-            codes = self._encode(X[rows])
-            F = _solve_factor(
-                factor, self._kernel_values(codes, centers, gamma=self.inverse_gamma_)
-            )
-            gram += F.T @ F
-            targets += safe_sparse_dot(F.T, X[rows])
-        gram.flat[:: m + 1] += self.alpha
-        try:
-            weights = linalg.solve(gram, targets, assume_a="pos", overwrite_a=True)
-        except linalg.LinAlgError as error:
-            raise ValueError(
-                f"the inverse can't be learned with alpha={self.alpha}: its normal equations are "
-                "singular; give a larger alpha"
-            ) from error
-        self.inverse_centers_ = centers
-        dual = linalg.solve_triangular(factor, weights, lower=True, trans=1)
-        self.dual_coef_ = dual.astype(self._dtype)
+            self.inverse_gamma_ = scale_gamma(centers)
+        kernel = with_gamma(self.kernel_, self.inverse_gamma_)
+        ridge = RidgePreimage(kernel=kernel, alpha=self.alpha, fit_intercept=False)
+        self._decoder = ridge.fit_pairs(self._code.encode(X), X, centers=centers)
+        self.inverse_centers_, self.dual_coef_ = ridge.centers_, ridge.dual_coef_
 
     def _indefinite(self):
         return (
@@ -594,25 +511,8 @@ callable, default='linear'
             "other parameters"
         )
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
-    @property
-    def _n_features_out(self):
-        return self.eigenvalues_.shape[0]
-
-
-def _solve_factor(factor, K):
-    """Return K L^-T, overwriting K, a C-ordered block of kernel values with a sample a row."""
-    (trsm,) = linalg.get_blas_funcs(("trsm",), (K,))
-    # BLAS is column-major: to it the block is K^T, and this is L^-1 K^T in place
-    return trsm(1, np.asarray(factor, K.dtype, order="F"), K.T, lower=1, overwrite_b=1).T
-
-
-def _cluster_centers(X, m, rng):
+def cluster_centers(X, m: int, rng) -> np.ndarray:
     """Return the centres of m clusters of the rows of X, dense, after a few steps of k-means.
 
     Started at a uniform sample, as three steps get nearly all of what clusters can do here:

@@ -1,12 +1,15 @@
 """The kernel matrix of a data set as a linear operator that is never stored.
 
 An operator stands for the n x n matrix K, or for H K H with H = I - 1 1^T / n, the kernel matrix
-of the data centred in feature space. All operators share one contract:
+of the data centred in feature space. All are :class:`scipy.sparse.linalg.LinearOperator`, so that
+SciPy's solvers take them, and all keep one contract:
 
 - ``operator @ V`` is the product with (n,) or (n, s) vectors, float64, in one sweep over the
   kernel: many vectors at once cost little more than one;
-- ``shape``, ``dtype`` (of the kernel values), ``means()`` (row means of the plain K), ``trace()``
-  and ``frobenius_norm()`` of the operator itself;
+- ``dtype`` is that of the kernel values, ``center`` tells whether it stands for H K H;
+- ``rows(indices)``, ``diagonal()``, ``trace()``, ``frobenius_norm()`` and ``dense()`` are those of
+  the operator itself; ``means()`` are the row means of the plain K;
+- ``points`` are the samples by which new ones can be encoded, or None;
 - memory is bounded by `TILE` kernel values besides the vectors.
 
 Kernel values are computed in the precision of the data and summed in float64.
@@ -14,7 +17,7 @@ Kernel values are computed in the precision of the data and summed in float64.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -23,12 +26,23 @@ from threading import Event
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import check_random_state, gen_batches
-from threadpoolctl import threadpool_info, threadpool_limits
 from tqdm import tqdm
 
 from .eigen import leading_eigenpairs
-from .kernels import Kernel, Linear, Polynomial, _check
+from .kernels import (
+    Kernel,
+    Linear,
+    Polynomial,
+    center_in_place,
+    check_finite,
+    check_samples,
+    gamma_of,
+    half_shift,
+    part,
+)
+from .threads import blas_threads, one_blas_thread
 
 # A tile of the kernel matrix: small enough to stay in cache between the matrix multiplication
 # that makes it, the element-wise function and the multiplication that uses it.
@@ -37,7 +51,26 @@ TILE = TILE_ROWS * TILE_COLUMNS
 Tile = tuple[slice, slice, np.ndarray]
 
 
-class CenteredOperator(ABC):
+class SymmetricOperator(LinearOperator):
+    """A symmetric operator, which is its own transpose.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    dtype : dtype
+    """
+
+    def __init__(self, n: int, dtype: np.dtype):
+        super().__init__(np.dtype(dtype), (n, n))
+
+    def _adjoint(self):
+        return self
+
+    _transpose = _adjoint
+
+
+class CenteredOperator(SymmetricOperator):
     """Base class: centring, and what follows from a product with K.
 
     Parameters
@@ -50,9 +83,10 @@ class CenteredOperator(ABC):
         Stand for H K H instead of K.
     """
 
+    points = None
+
     def __init__(self, n: int, dtype: np.dtype, center: bool):
-        self.shape = (n, n)
-        self.dtype = np.dtype(dtype)
+        super().__init__(n, dtype)
         self.center = center
         self._means: np.ndarray | None = None
 
@@ -64,22 +98,25 @@ class CenteredOperator(ABC):
     def plain_diagonal(self) -> np.ndarray:
         """Return the diagonal of the plain K, shape (n,)."""
 
-    def __matmul__(self, V: np.ndarray) -> np.ndarray:
-        """Return the product with V, of shape (n,) or (n, s), in float64."""
-        V = np.asarray(V)
-        if V.ndim not in (1, 2) or V.shape[0] != self.shape[0]:
-            raise ValueError(f"V must have {self.shape[0]} rows, got shape {V.shape}")
-        columns = V.reshape(len(V), -1)
+    @abstractmethod
+    def rows(self, indices: np.ndarray) -> np.ndarray:
+        """Return rows of the operator by their indices, shape (len(indices), n)."""
+
+    @abstractmethod
+    def frobenius_norm(self) -> float:
+        """Return the Frobenius norm, from (centred) values so that nothing cancels."""
+
+    def _matmat(self, V):
         if not self.center:
-            return self.plain_product(columns).reshape(V.shape)
+            return self.plain_product(V)
         # H K H V needs the means of two thin matrices, not those of K; but they come nearly free
-        columns = columns - columns.mean(axis=0)
+        V = V - V.mean(axis=0)
         if self._means is None:
-            columns = np.column_stack([columns, np.full(len(V), 1 / len(V))])
-        result = self.plain_product(columns)
+            V = np.column_stack([V, np.full(len(V), 1 / len(V))])
+        result = self.plain_product(V)
         if self._means is None:
             self._means, result = result[:, -1], result[:, :-1]
-        return (result - result.mean(axis=0)).reshape(V.shape)
+        return result - result.mean(axis=0)
 
     def means(self) -> np.ndarray:
         """Return the row means of the plain K, shape (n,); at most one sweep, the first time."""
@@ -87,18 +124,40 @@ class CenteredOperator(ABC):
             self._means = self.plain_product(np.full((self.shape[0], 1), 1 / self.shape[0]))[:, 0]
         return self._means
 
+    def diagonal(self) -> np.ndarray:
+        """Return the diagonal, shape (n,)."""
+        shift = 2 * half_shift(self.means(), np.float64) if self.center else 0.0
+        return self.plain_diagonal() - shift
+
     def trace(self) -> float:
         """Return the trace; with centring, the total variance in feature space times n."""
         total = float(self.plain_diagonal().sum(dtype=np.float64))
         return total - float(self.means().sum()) if self.center else total
 
-    @abstractmethod
-    def _take(self, indices: np.ndarray) -> np.ndarray:
-        """Return samples by their sorted indices."""
+    def dense(self) -> np.ndarray:
+        """Return the whole matrix, shape (n, n)."""
+        return self.rows(np.arange(self.shape[0]))
+
+
+class SampleOperator(CenteredOperator):
+    """Base class of operators that have the samples: a part of them gives a start for solvers.
+
+    A subclass has `kernel`, the :class:`akpca.kernels.Kernel`.
+    """
+
+    kernel: Kernel
 
     @abstractmethod
-    def _cross_product(self, landmarks: np.ndarray, U: np.ndarray) -> np.ndarray:
+    def take(self, indices: np.ndarray) -> np.ndarray:
+        """Return samples by their sorted indices, shape (len(indices), d)."""
+
+    @abstractmethod
+    def extend(self, landmarks: np.ndarray, U: np.ndarray) -> np.ndarray:
         """Return k(X, landmarks) @ U, shape (n, s), float64."""
+
+    @abstractmethod
+    def sum_over_samples(self, function: Callable, add: Callable):
+        """Return ``add`` of the list of ``function(part)`` over parts of the samples."""
 
     def nystrom_vectors(
         self, width: int, *, n_landmarks: int = 2000, random_state=None
@@ -121,22 +180,22 @@ class CenteredOperator(ABC):
         vectors : ndarray of shape (n, width)
             Neither orthogonal nor of unit length.
         """
-        chosen, values, U = self._sample(width, n_landmarks, random_state)
+        chosen, values, U = self.sampled_eigenpairs(width, n_landmarks, random_state)
         # directions that the sample does not know must not drown the others
         U = (U / np.maximum(values, 1e-6 * values[0])).astype(self.dtype)
-        vectors = self._cross_product(self._take(chosen), U)
+        vectors = self.extend(self.take(chosen), U)
         return vectors - vectors.mean(axis=0) if self.center else vectors
 
-    def _sample(self, width, n_landmarks, random_state):
+    def sampled_eigenpairs(self, width, n_landmarks, random_state):
         """Return indices of some samples and the leading eigenpairs of their kernel matrix."""
         rng = check_random_state(random_state)
         chosen = np.sort(rng.permutation(self.shape[0])[: max(n_landmarks, width)])
-        K = KernelOperator(self._take(chosen), self.kernel, center=self.center).dense()
+        K = KernelOperator(self.take(chosen), self.kernel, center=self.center).dense()
         values, U, _ = leading_eigenpairs(K, width, random_state=rng)
         return chosen, values, U
 
 
-class KernelOperator(CenteredOperator):
+class KernelOperator(SampleOperator):
     """The matrix K_ij = k(x_i, x_j), or H K H, computed tile by tile whenever it is needed.
 
     K is symmetric: a tile above the diagonal serves twice, so that a product costs half of the
@@ -149,7 +208,7 @@ class KernelOperator(CenteredOperator):
         An object of :mod:`akpca.kernels`.
     center : bool, default=True
         Centre in feature space.
-    progress : bool, default=False
+    verbose : bool, default=False
         Show a progress bar for every sweep.
 
     Examples
@@ -163,14 +222,17 @@ class KernelOperator(CenteredOperator):
     (1000, 3)
     """
 
-    def __init__(self, X, kernel: Kernel, *, center: bool = True, progress: bool = False):
-        if not isinstance(kernel, Kernel):
-            raise TypeError(f"kernel must be a Kernel of akpca.kernels, got {kernel!r}")
-        self.X = _check(X, "X")
-        self.kernel = kernel
-        self.progress = progress
+    def __init__(self, X, kernel: Kernel, *, center: bool = True, verbose: bool = False):
+        self.X = check_samples(X, "X")
+        self.kernel = check_kernel(kernel)
+        self.verbose = verbose
         self._terms = kernel.row_terms(self.X)
         super().__init__(self.X.shape[0], self.X.dtype, center)
+
+    @property
+    def points(self):
+        """The samples X."""
+        return self.X
 
     def _sweep(self, work: Callable[[Iterator[Tile]], np.ndarray]) -> np.ndarray:
         """Return the sum of `work` over shares of the tiles on and above the diagonal.
@@ -179,11 +241,11 @@ class KernelOperator(CenteredOperator):
         functions run in parallel as well and the sum is the same to the bit in every run.
         """
         strips = list(gen_batches(self.shape[0], TILE_ROWS))
-        n_threads = min(_blas_threads(), len(strips))
-        description = {"desc": "kernel sweep", "unit": "strip", "disable": not self.progress}
+        n_threads = min(blas_threads(), len(strips))
+        description = {"desc": "kernel sweep", "unit": "strip", "disable": not self.verbose}
         with (
             tqdm(total=len(strips), **description) as bar,
-            threadpool_limits(1, user_api="blas"),
+            one_blas_thread(),
             ThreadPoolExecutor(n_threads) as pool,
         ):
             stop = Event()
@@ -220,8 +282,8 @@ class KernelOperator(CenteredOperator):
     def _tile(self, rows: slice, columns: slice, buffer: np.ndarray) -> np.ndarray:
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         tile = buffer[: shape[0] * shape[1]].reshape(shape)
-        part = (lambda s: None) if self._terms is None else (lambda s: self._terms[s])
-        self.kernel.fill(tile, self.X[rows], self.X[columns], part(rows), part(columns))
+        terms = part(self._terms, rows), part(self._terms, columns)
+        self.kernel.fill(tile, self.X[rows], self.X[columns], *terms)
         if rows.start == columns.start:
             # the diagonal without the rounding of inner products, as in a stored matrix
             np.fill_diagonal(tile, self._diagonal[rows])
@@ -245,42 +307,30 @@ class KernelOperator(CenteredOperator):
                     result[columns] += tile.T @ V[rows]
             return result
 
-        result = self._sweep(product)
-        if not np.isfinite(result).all():
-            raise ValueError(f"{self.kernel!r} gives NaN or infinity on these data")
-        return result
+        return check_finite(self._sweep(product), self.kernel)
 
-    def rows(self, indices) -> np.ndarray:
-        """Return rows of the operator by their indices, shape (len(indices), n)."""
+    def rows(self, indices):  # noqa: D102
         indices = np.asarray(indices)
         out = np.empty((len(indices), self.shape[0]), self.dtype)
-        X, terms = self.X[indices], None if self._terms is None else self._terms[indices]
+        X, terms = self.X[indices], part(self._terms, indices)
         if self.center:
             means = self.means()
             shift, own = (means - means.mean()).astype(self.dtype), means[indices, None]
             own = own.astype(self.dtype)
         for columns in gen_batches(self.shape[0], TILE_COLUMNS):
-            part = out[:, columns]
             # made where it fits into the cache, and centred before it leaves it
-            tile = np.empty(part.shape, self.dtype)
-            y_terms = None if self._terms is None else self._terms[columns]
-            self.kernel.fill(tile, X, self.X[columns], terms, y_terms)
+            tile = np.empty((len(indices), columns.stop - columns.start), self.dtype)
+            self.kernel.fill(tile, X, self.X[columns], terms, part(self._terms, columns))
             if self.center:
                 tile -= shift[columns]
-                np.subtract(tile, own, out=part)
-            else:
-                part[:] = tile
+                tile -= own
+            out[:, columns] = tile
         return out
 
-    def columns(self, indices) -> np.ndarray:
-        """Return columns of the operator by their indices, shape (n, len(indices))."""
-        return self.rows(indices).T
-
-    def frobenius_norm(self) -> float:
-        """Return the Frobenius norm, from (centred) tiles so that nothing cancels; one sweep."""
+    def frobenius_norm(self):  # noqa: D102
         shift = np.zeros(self.shape[0], self.dtype)
         if self.center:
-            shift = (self.means() - self.means().mean() / 2).astype(self.dtype)
+            shift = half_shift(self.means(), self.dtype)
 
         def squares(tiles):
             total = 0.0
@@ -293,24 +343,24 @@ class KernelOperator(CenteredOperator):
 
         return float(np.sqrt(self._sweep(squares)))
 
-    def _take(self, indices):
+    def take(self, indices):  # noqa: D102
         return self.X[indices]
 
-    def _cross_product(self, landmarks, U):
+    def sum_over_samples(self, function, add):  # noqa: D102
+        return add([function(self.X)])
+
+    def extend(self, landmarks, U):  # noqa: D102
         result = np.empty((self.shape[0], U.shape[1]))
         for rows in gen_batches(self.shape[0], TILE_ROWS):
             result[rows] = self.kernel(self.X[rows], landmarks) @ U
         return result
 
-    def dense(self) -> np.ndarray:
-        """Return the whole matrix, shape (n, n)."""
+    def dense(self):  # noqa: D102
         K = self.kernel(self.X)
         if self._means is None:
-            self._means = K.mean(axis=1, dtype=np.float64)  # along rows, where numpy sums pairwise
+            self._means = row_means(K)
         if self.center:
-            shift = (self.means() - self.means().mean() / 2).astype(self.dtype)
-            K -= shift
-            K -= shift[:, None]
+            center_in_place(K, self._means)
         return K
 
 
@@ -324,12 +374,14 @@ class NormalizedOperator(KernelOperator):
     X : {array-like, sparse matrix} of shape (n, d)
     kernel : Kernel
         With values >= 0, such as RBF or Laplacian.
-    progress : bool, default=False
+    verbose : bool, default=False
         Show a progress bar for every sweep.
     """
 
-    def __init__(self, X, kernel: Kernel, *, progress: bool = False):
-        super().__init__(X, kernel, center=False, progress=progress)
+    points = None  # a new sample has no row sum of its own to be divided by
+
+    def __init__(self, X, kernel: Kernel, *, verbose: bool = False):
+        super().__init__(X, kernel, center=False, verbose=verbose)
 
     @cached_property
     def scale(self) -> np.ndarray:
@@ -341,10 +393,8 @@ class NormalizedOperator(KernelOperator):
             )
         return 1 / np.sqrt(degrees)
 
-    def __matmul__(self, V):
-        V = np.asarray(V)
-        scale = self.scale.reshape(-1, *[1] * (V.ndim - 1))
-        return scale * super().__matmul__(scale * V)
+    def _matmat(self, V):
+        return self.scale[:, None] * super()._matmat(self.scale[:, None] * V)
 
     def rows(self, indices):  # noqa: D102
         values = super().rows(indices)
@@ -352,8 +402,11 @@ class NormalizedOperator(KernelOperator):
         values *= self.scale[np.asarray(indices), None].astype(self.dtype)
         return values
 
+    def diagonal(self):  # noqa: D102
+        return self.plain_diagonal() * self.scale**2
+
     def trace(self):  # noqa: D102
-        return float(self.plain_diagonal() @ self.scale**2)
+        return float(self.diagonal().sum())
 
     def frobenius_norm(self):  # noqa: D102
         def squares(tiles):
@@ -367,40 +420,79 @@ class NormalizedOperator(KernelOperator):
         return float(np.sqrt(self._sweep(squares)))
 
     def dense(self):  # noqa: D102
-        return self.rows(np.arange(self.shape[0]))
+        return CenteredOperator.dense(self)
 
 
-class MatrixOperator:
-    """A symmetric matrix in memory, with the contract of the operators.
+class MatrixOperator(CenteredOperator):
+    """A symmetric matrix in memory.
 
     Parameters
     ----------
     K : ndarray of shape (n, n)
-        Used as it is: centre it before.
+        The plain kernel matrix.
+    center : bool, default=False
+        Centre K, in place, and stand for H K H. False uses K as it is.
+    means : ndarray of shape (n,), default=None
+        Row means of the plain K, if K has been centred already.
     """
 
-    def __init__(self, K: np.ndarray):
-        self.K, self.shape, self.dtype = K, K.shape, K.dtype
+    def __init__(self, K: np.ndarray, *, center: bool = False, means: np.ndarray | None = None):
+        super().__init__(len(K), K.dtype, center)
+        self.K, self._means = K, means
+        if center and means is None:
+            self._means = row_means(K)
+            center_in_place(K, self._means)
 
-    def __matmul__(self, V):
-        return self.K @ V
+    @classmethod
+    def precomputed(cls, K: np.ndarray, *, center: bool) -> MatrixOperator:
+        """Return the operator of a matrix that somebody else has computed; it is not copied.
 
-    def rows(self, indices) -> np.ndarray:
-        """Return rows by their indices, shape (len(indices), n)."""
+        If it is not symmetric, its lower triangle counts, after a centring that subtracts the means
+        of rows and columns: what scikit-learn's ``KernelPCA`` does with it.
+        """
+        if K.shape[0] != K.shape[1]:
+            size = f"{K.shape[0]}x{K.shape[1]}"
+            raise ValueError(f"Kernel matrix must be a square matrix. Input is a {size} matrix.")
+        if not np.isfinite(row_means(K)).all():
+            raise ValueError("the precomputed kernel matrix has sums that are not finite: scale it")
+        if is_symmetric(K):
+            return cls(K, center=center)
+        means = K.mean(axis=0, dtype=np.float64)
+        if center:
+            K -= (row_means(K) - means.mean()).astype(K.dtype)[:, None]
+            K -= means.astype(K.dtype)
+        for rows in gen_batches(len(K), TILE_ROWS):
+            K[rows, rows.stop :] = K[rows.stop :, rows].T
+            K[rows, rows] = np.tril(K[rows, rows]) + np.tril(K[rows, rows], -1).T
+        return cls(K, center=center, means=means if center else None)
+
+    def _matmat(self, V):
+        return (self.K @ np.asarray(V, self.dtype)).astype(np.float64, copy=False)
+
+    plain_product = _matmat  # where nothing was centred
+
+    def plain_diagonal(self):  # noqa: D102
+        shift = 2 * half_shift(self._means, np.float64) if self.center else 0.0
+        return self.K.diagonal() + shift
+
+    def means(self):  # noqa: D102
+        if self._means is None:
+            self._means = row_means(self.K)
+        return self._means
+
+    def rows(self, indices):  # noqa: D102
         return self.K[indices]
 
-    def columns(self, indices) -> np.ndarray:
-        """Return columns by their indices, shape (n, len(indices))."""
-        return self.K[:, indices]
+    def diagonal(self):  # noqa: D102
+        return self.K.diagonal()
 
-    def trace(self) -> float:  # noqa: D102
+    def trace(self):  # noqa: D102
         return float(np.trace(self.K, dtype=np.float64))
 
-    def frobenius_norm(self) -> float:  # noqa: D102
+    def frobenius_norm(self):  # noqa: D102
         return float(np.sqrt(np.einsum("ij,ij->", self.K, self.K, dtype=np.float64)))
 
-    def dense(self) -> np.ndarray:
-        """Return the matrix itself."""
+    def dense(self):  # noqa: D102
         return self.K
 
 
@@ -419,12 +511,12 @@ class FeatureOperator(KernelOperator):
     X : array-like of shape (n, d)
         Dense.
     kernel : Linear or Polynomial of degree 2 with coef0 >= 0
-    center, progress : bool
+    center, verbose : bool
         As in `KernelOperator`.
     """
 
-    def __init__(self, X, kernel: Kernel, *, center: bool = True, progress: bool = False):
-        super().__init__(X, kernel, center=center, progress=progress)
+    def __init__(self, X, kernel: Kernel, *, center: bool = True, verbose: bool = False):
+        super().__init__(X, kernel, center=center, verbose=verbose)
         if not has_features(kernel) or sparse.issparse(self.X):
             raise ValueError(
                 "explicit features need dense data and Linear() or Polynomial(degree=2) with "
@@ -446,8 +538,7 @@ class FeatureOperator(KernelOperator):
     def _coordinates(self) -> np.ndarray:
         Z = self.X
         if isinstance(self.kernel, Polynomial):
-            gamma = 1 / Z.shape[1] if self.kernel.gamma is None else self.kernel.gamma
-            Z = Z * np.sqrt(gamma).astype(self.dtype)
+            Z = Z * np.sqrt(gamma_of(self.kernel, Z.shape[1])).astype(self.dtype)
             if self.kernel.coef0 > 0:
                 ones = np.full((len(Z), 1), np.sqrt(self.kernel.coef0), self.dtype)
                 Z = np.hstack([Z, ones])
@@ -492,26 +583,27 @@ class FeatureOperator(KernelOperator):
         """Number of samples whose features are made at a time."""
         return max(64, 4 * TILE // self.n_features)
 
-    def _batches(self, description: str) -> Iterator[slice]:
+    def batches(self, description: str) -> Iterator[slice]:
+        """Return slices of samples, with a progress bar."""
         batches = list(gen_batches(self.shape[0], self.batch_rows))
-        return tqdm(batches, desc=description, disable=not self.progress)
+        return tqdm(batches, desc=description, disable=not self.verbose)
 
     def from_features(self, W: np.ndarray) -> np.ndarray:
         """Return Phi W, or with centring (Phi - mean) W, shape (n, s), float64."""
         result = np.empty((self.shape[0], W.shape[1]))
         narrow = np.asarray(W, self.dtype)
-        for rows in self._batches("features to samples"):
+        for rows in self.batches("features to samples"):
             result[rows] = self.features(rows).T @ narrow
         return result - self.mean_features() @ W if self.center else result
 
     def plain_product(self, V):  # noqa: D102
         V = np.ascontiguousarray(V, dtype=self.dtype)
         weights = np.zeros((self.n_features, V.shape[1]))
-        for rows in self._batches("samples to features"):
+        for rows in self.batches("samples to features"):
             weights += self.features(rows) @ V[rows]
         weights = weights.astype(self.dtype)
         result = np.empty(V.shape)
-        for rows in self._batches("features to samples"):
+        for rows in self.batches("features to samples"):
             result[rows] = self.features(rows).T @ weights
         return result
 
@@ -521,7 +613,7 @@ class FeatureOperator(KernelOperator):
         return FeatureCovariance(self)
 
 
-class FeatureCovariance:
+class FeatureCovariance(SymmetricOperator):
     """C = Phi^T Phi, or Phi^T Phi - n mean mean^T, as an operator on the D features.
 
     A product needs Phi once, where a product with K needs it twice. An eigenvector w of C gives
@@ -529,17 +621,15 @@ class FeatureCovariance:
     """
 
     def __init__(self, operator: FeatureOperator):
+        super().__init__(operator.n_features, operator.dtype)
         self.operator = operator
-        self.shape = (operator.n_features, operator.n_features)
-        self.dtype = operator.dtype
         self._mean = operator.mean_features() if operator.center else None
 
-    def __matmul__(self, W: np.ndarray) -> np.ndarray:
-        """Return C @ W for W of shape (D, s), in float64."""
+    def _matmat(self, W):
         op = self.operator
         result = np.zeros(W.shape)
         narrow = np.asarray(W, op.dtype)
-        for rows in op._batches("feature sweep"):
+        for rows in op.batches("feature sweep"):
             features = op.features(rows)
             result += features @ (features.T @ narrow)
         if self._mean is not None:
@@ -550,7 +640,7 @@ class FeatureCovariance:
         """Return the whole matrix, shape (D, D), float64."""
         op = self.operator
         C = np.zeros(self.shape)
-        for rows in op._batches("feature covariance"):
+        for rows in op.batches("feature covariance"):
             features = op.features(rows)
             C += features @ features.T
         if self._mean is not None:
@@ -560,9 +650,9 @@ class FeatureCovariance:
     def nystrom_vectors(
         self, width: int, *, n_landmarks: int = 2000, random_state=None
     ) -> np.ndarray:
-        """Return approximate leading eigenvectors from a sample; see `CenteredOperator`."""
+        """Return approximate leading eigenvectors from a sample; see `SampleOperator`."""
         op = self.operator
-        chosen, _, U = op._sample(width, n_landmarks, random_state)
+        chosen, _, U = op.sampled_eigenpairs(width, n_landmarks, random_state)
         U = U.astype(op.dtype)
         result = np.zeros((op.n_features, width))
         for rows in gen_batches(len(chosen), op.batch_rows):
@@ -577,7 +667,20 @@ def has_features(kernel: Kernel) -> bool:
     return isinstance(kernel, Linear)
 
 
-def _blas_threads() -> int:
-    """Return the number of threads that matrix multiplication may use at the moment."""
-    pools = (pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
-    return max(pools, default=1)
+def row_means(K: np.ndarray) -> np.ndarray:
+    """Return the row means of a matrix in float64; along rows NumPy sums pairwise."""
+    return K.mean(axis=1, dtype=np.float64)
+
+
+def is_symmetric(K: np.ndarray) -> bool:
+    """Return whether a square matrix equals its transpose, but for rounding."""
+    tolerance = 1e3 * np.finfo(K.dtype).eps * np.abs(K.diagonal()).max()
+    blocks = gen_batches(len(K), TILE_ROWS)
+    return all(np.abs(K[rows] - K[:, rows].T).max() <= tolerance for rows in blocks)
+
+
+def check_kernel(kernel) -> Kernel:
+    """Return a kernel object; raise for anything else."""
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel must be a Kernel of akpca.kernels, got {kernel!r}")
+    return kernel

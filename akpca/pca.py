@@ -3,7 +3,8 @@
     f(x) = A (x - mean)        g(y) = A^T y + mean        A A^T = I
 
 A holds the k leading right singular vectors of the (centred) data matrix. `pca` finds them by a
-singular value decomposition or, as the lectures do, by the power method on X^T X or on X X^T.
+singular value decomposition or, as the lectures do, by the power method on X^T X or on X X^T;
+`principal_axes` is for those who need the axes of many samples and no code.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
-from sklearn.utils import check_array
+from sklearn.utils import check_array, gen_batches
 from sklearn.utils.extmath import svd_flip
 
-from .eigen import power_method
+from .eigen import leading_eigenpairs, power_method
+from .kernels import BLOCK_ROWS
 
 PCA_METHODS = ("svd", "power", "power-gram")
+# Axes of less variance than this part of the largest are rounding, and left out.
+VARIANCE_FLOOR = 1e-11
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class LinearCode:
 
 
 def pca(
-    X, n_components: int, *, center: bool = True, method: str = "svd", seed: int = 0
+    X, n_components: int, *, center: bool = True, method: str = "svd", random_state=0
 ) -> LinearCode:
     """Return the encoder and decoder of principal component analysis.
 
@@ -73,7 +77,7 @@ def pca(
         'svd' takes all components at once; 'power' runs the power method with deflation on the
         d x d matrix X^T X, 'power-gram' on the n x n matrix X X^T, which is the one that kernel
         PCA generalises and the smaller one when d > n.
-    seed : int, default=0
+    random_state : int, RandomState instance or None, default=0
         Starting vectors of the power method.
 
     Returns
@@ -95,10 +99,10 @@ def pca(
         _, s, Vt = linalg.svd(X, full_matrices=False)
         s, components = s[:k], Vt[:k]
     elif method == "power":
-        values, V = power_method(X.T @ X, k, seed=seed)
+        values, V = power_method(X.T @ X, k, random_state=random_state)
         s, components = np.sqrt(np.maximum(values, 0)), V.T
     else:
-        values, U = power_method(X @ X.T, k, seed=seed)
+        values, U = power_method(X @ X.T, k, random_state=random_state)
         rank = int(np.sum(values > np.finfo(X.dtype).eps * len(X) * values[0]))
         if rank < k:
             raise ValueError(
@@ -109,3 +113,52 @@ def pca(
         components = (X.T @ U / s).T
     _, components = svd_flip(None, components, u_based_decision=False)
     return LinearCode(components.astype(X.dtype), mean, s.astype(X.dtype))
+
+
+def principal_axes(
+    X: np.ndarray, k: int | None = None, *, random_state=None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the principal axes of centred samples, or those of the scatter about 0 of others.
+
+    They come from the smaller of the two Gram matrices, which is never larger than the samples.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    k : int, default=None
+        Most axes to return; None is all.
+    random_state : int, RandomState instance or None, default=None
+        The eigensolver's start.
+
+    Returns
+    -------
+    axes : ndarray of shape (d, found)
+        Orthonormal columns in double precision, largest variance first; those that have none are
+        left out.
+    variances : ndarray of shape (found,)
+        Mean squares of the samples along them.
+    """
+    n, d = X.shape
+    by_features = d <= n
+    if by_features:
+        gram = np.zeros((d, d))
+        for rows in gen_batches(n, BLOCK_ROWS):
+            block = X[rows].astype(np.float64)
+            gram += block.T @ block
+    else:
+        gram = X.astype(np.float64)
+        gram = gram @ gram.T
+    if not gram.any():
+        return np.zeros((d, 0)), np.zeros(0)
+    k = len(gram) if k is None else min(k, len(gram))
+    if k < len(gram):
+        values, vectors, _ = leading_eigenpairs(gram, k, random_state=random_state)
+    else:
+        values, vectors = linalg.eigh(gram, overwrite_a=True, driver="evd", check_finite=False)
+        values, vectors = values[::-1], vectors[:, ::-1]
+    found = int(np.sum(values > VARIANCE_FLOOR * values[0]))
+    values, vectors = values[:found], vectors[:, :found]
+    axes = vectors if by_features else X.T @ (vectors / np.sqrt(values))
+    # signs that do not depend on the solver
+    _, rows = svd_flip(None, axes.T, u_based_decision=False)
+    return np.ascontiguousarray(rows.T), values / n

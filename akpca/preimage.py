@@ -1,11 +1,11 @@
-"""Pre-images: decoders from the codes of kernel PCA back to input space.
+"""Pre-images: decoders from the codes of kernel PCA back to input code.
 
 A code y stands for a point of feature space, P phi = sum_j y_j v_j (+ the mean, if centred), which
 is in general not the image phi(x) of any x. A decoder looks for an x that comes near. There are
 four, with one interface::
 
-    decoder = make_preimage("fixed_point").fit(space)   # space: a CodeSpace
-    X_hat = decoder.decode(Y)                           # (m, k) codes to (m, d) samples
+    decoder = make_preimage("fixed_point").fit(code)   # code: a KernelCode
+    X_hat = decoder.decode(Y)                          # (m, k) codes to (m, d) samples
 
 ============== ===================== ==============================================================
 name           kernel                idea
@@ -18,31 +18,32 @@ name           kernel                idea
                polynomial (odd)      then trilaterate (Kwok and Tsang, 2003)
 ============== ===================== ==============================================================
 
-The contract, stated once: `fit` takes a `CodeSpace` and keeps references to its arrays; `decode`
-works in blocks of rows, so that its memory does not grow with the number of codes; float32 codes
-and samples give float32; codes far from all data give finite samples, never NaN. Decoders are
-scikit-learn objects as far as `get_params`, `clone` and ``repr`` go.
+The contract, stated once: `fit` takes a :class:`akpca.kernel_code.KernelCode`, which knows the
+codes of some samples, and keeps references to its arrays; `decode` works in blocks of rows, so that
+its memory does not grow with the number of codes; float32 codes and samples give float32; codes far
+from all data give finite samples, never NaN. Decoders are scikit-learn objects as far as
+`get_params`, `clone` and ``repr`` go.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg
 from sklearn.base import BaseEstimator
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_array, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.extmath import row_norms
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
-from .eigen import leading_eigenpairs
-from .kernels import BLOCK_ROWS, KERNELS, RBF, Kernel, Linear, Polynomial, _gamma, make_kernel
+from .eigen import independent_rows, leading_eigenpairs
+from .kernel_code import KernelCode
+from .kernels import BLOCK_ROWS, KERNELS, RBF, Kernel, Linear, Polynomial, gamma_of, make_kernel
+from .threads import one_blas_thread
 
 # Numbers in the largest temporary array of a block: 32 MB in float64.
 BLOCK_SIZE = 2**22
@@ -50,108 +51,6 @@ BLOCK_SIZE = 2**22
 STORED_SIZE = 2**25
 # Up to this size NumPy's solver for stacks of matrices beats one LAPACK or ARPACK call for each.
 STACKED_EIGH_SIZE = 32
-
-
-@dataclass(frozen=True, eq=False)
-class CodeSpace:
-    """What a decoder needs of a fitted kernel PCA: v_j = sum_i alpha_ij phi(x_i) and some codes.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-        The fitted samples, or landmarks, by which the components are expressed.
-    kernel : Kernel or None
-        None, for a kernel that is no object of :mod:`akpca.kernels`, leaves only 'ridge'.
-    alphas : ndarray of shape (n, k)
-        Coefficients of the components, which have norm 1 in feature space.
-    codes : ndarray of shape (n_codes, k)
-        Codes of samples that are known,
-    targets : ndarray of shape (n_codes, d)
-        and those samples: usually X itself, and then best the same object.
-    column_means : ndarray of shape (n,)
-        phi(x_i) . mean: the means of the columns of k(X, X). Not used if `center` is False.
-    grand_mean : float
-        ||mean||^2: the mean of `column_means`. Not used if `center` is False.
-    center : bool, default=True
-        Whether codes are relative to a mean in feature space.
-    mean_weights : ndarray of shape (n,), default=None
-        That mean is sum_i mean_weights_i phi(x_i). None is 1 / n each, the mean of the fitted
-        samples; landmarks may have to express the mean of other samples.
-    """
-
-    X: np.ndarray
-    kernel: Kernel | None
-    alphas: np.ndarray
-    codes: np.ndarray
-    targets: np.ndarray
-    column_means: np.ndarray
-    grand_mean: float
-    center: bool = True
-    mean_weights: np.ndarray | None = None
-
-    def __post_init__(self) -> None:
-        """Check that the arrays are dense and their shapes agree."""
-        if sparse.issparse(self.X) or sparse.issparse(self.targets):
-            raise ValueError("pre-images need dense samples, got a sparse matrix")
-        n, d = self.X.shape
-        k = self.alphas.shape[1]
-        shapes = {
-            "alphas": (n, k),
-            "codes": (len(self.codes), k),
-            "targets": (len(self.codes), d),
-            "column_means": (n,),
-        }
-        if self.mean_weights is not None:
-            shapes["mean_weights"] = (n,)
-        for name, shape in shapes.items():
-            if np.shape(getattr(self, name)) != shape:
-                raise ValueError(
-                    f"{name} must have shape {shape}, got {np.shape(getattr(self, name))}"
-                )
-
-    @cached_property
-    def origin(self) -> np.ndarray:
-        """Coefficients of the point of feature space that the code 0 stands for, shape (n,)."""
-        n, dtype = len(self.X), self.alphas.dtype
-        if not self.center:
-            return np.zeros(n, dtype)
-        return np.full(n, 1 / n, dtype) if self.mean_weights is None else self.mean_weights
-
-    @cached_property
-    def mean_code(self) -> np.ndarray:
-        """Inner products of the components with the mean in feature space, shape (k,)."""
-        if not self.center:
-            return np.zeros(self.alphas.shape[1], self.alphas.dtype)
-        return self.alphas.T @ self.column_means
-
-    def expansion(self, Y: np.ndarray) -> np.ndarray:
-        """Return g with P phi = sum_i g_i phi(x_i) for each row of Y, shape (m, n)."""
-        return Y @ self.alphas.T + self.origin
-
-    def squared_norms(self, Y: np.ndarray) -> np.ndarray:
-        """Return ||P phi||^2 = g^T K g for each row of Y, without K. Shape (m,)."""
-        norms = row_norms(Y, squared=True)
-        if self.center:
-            # ||sum_j y_j v_j + mean||^2, and the v_j are orthonormal
-            norms = norms + 2 * (Y @ self.mean_code) + self.grand_mean
-        return np.maximum(norms, 0)
-
-    @cached_property
-    def target_means(self) -> np.ndarray:
-        """Inner products of phi(target) with the mean in feature space, shape (n_codes,)."""
-        if not self.center:
-            return np.zeros(len(self.targets), self.alphas.dtype)
-        if self.targets is self.X:
-            return self.column_means
-        blocks = gen_batches(len(self.targets), BLOCK_ROWS)
-        return np.concatenate([self.kernel(self.targets[b], self.X) @ self.origin for b in blocks])
-
-    def inner_products(self, Y: np.ndarray) -> np.ndarray:
-        """Return phi(target) . P phi for each row of Y and each target, shape (m, n_codes).
-
-        Since the code of a target is v_j . (phi(target) - mean), no kernel values are needed.
-        """
-        return Y @ (self.codes + self.mean_code).T + self.target_means
 
 
 class Preimage(BaseEstimator, ABC):
@@ -165,26 +64,32 @@ class Preimage(BaseEstimator, ABC):
         """Return whether codes of kernel PCA with this kernel can be decoded."""
         return True
 
-    def fit(self, space: CodeSpace) -> Preimage:
+    def fit(self, code: KernelCode) -> Preimage:
         """Prepare to decode.
 
         Parameters
         ----------
-        space : CodeSpace
+        code : KernelCode
+            With the codes of known samples.
 
         Returns
         -------
         self : object
         """
         self._validate_params()
-        if not self.supports(space.kernel):
+        if not self.supports(code.kernel):
             raise ValueError(
-                f"preimage={self.name!r} can't invert kernel={space.kernel!r}: "
+                f"preimage={self.name!r} can't invert kernel={code.kernel!r}: "
                 f"it needs {self.allowed}"
             )
-        self.space_ = space
-        self._fit(space)
+        self.code_ = code
+        self._set_sizes(code.codes, code.targets)
+        self._fit(code)
         return self
+
+    def _set_sizes(self, codes, targets):
+        self._n_components, self._n_features = codes.shape[1], targets.shape[1]
+        self._dtype = targets.dtype
 
     def decode(self, Y) -> np.ndarray:
         """Return samples whose codes are near the rows of Y.
@@ -199,11 +104,12 @@ class Preimage(BaseEstimator, ABC):
         """
         check_is_fitted(self)
         Y = check_array(Y, dtype=[np.float64, np.float32], input_name="Y", estimator=self)
-        k, targets = self.space_.codes.shape[1], self.space_.targets
-        if Y.shape[1] != k:
-            raise ValueError(f"Y has {Y.shape[1]} columns, but the codes have {k} components")
-        Y = Y.astype(np.result_type(Y, targets), copy=False)
-        X_hat = np.empty((len(Y), targets.shape[1]), Y.dtype)
+        if Y.shape[1] != self._n_components:
+            raise ValueError(
+                f"Y has {Y.shape[1]} columns, but the codes have {self._n_components} components"
+            )
+        Y = Y.astype(np.result_type(Y, self._dtype), copy=False)
+        X_hat = np.empty((len(Y), self._n_features), Y.dtype)
         self._start_decoding()
         for rows in gen_batches(len(Y), self._block_rows()):
             X_hat[rows] = self._decode(Y[rows])
@@ -216,7 +122,7 @@ class Preimage(BaseEstimator, ABC):
         """Reset what is counted during `decode`."""
 
     @abstractmethod
-    def _fit(self, space: CodeSpace) -> None:
+    def _fit(self, code: KernelCode) -> None:
         """Do the work that does not depend on the codes to decode."""
 
     @abstractmethod
@@ -250,7 +156,9 @@ class RidgePreimage(Preimage):
     ----------
     gamma_ : float
         The coefficient that was used.
-    dual_coef_ : ndarray of shape (n_codes, d)
+    centers_ : ndarray of shape (n_centers, k)
+        Codes at which the regression has its kernels.
+    dual_coef_ : ndarray of shape (n_centers, d)
     """
 
     name = "ridge"
@@ -267,30 +175,107 @@ class RidgePreimage(Preimage):
         self.alpha = alpha
         self.fit_intercept = fit_intercept
 
-    def _fit(self, space):
-        codes, targets = space.codes, space.targets
+    def _fit(self, code):
+        self.fit_pairs(code.codes, code.targets)
+
+    def fit_pairs(self, codes, targets, *, centers=None) -> RidgePreimage:
+        """Learn the map from codes to samples.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n_codes, k)
+        targets : {ndarray, sparse matrix} of shape (n_codes, d)
+        centers : ndarray of shape (n_centers, k), default=None
+            Codes at which the regression has its kernels. None is all codes.
+
+        Returns
+        -------
+        self : object
+        """
+        self._set_sizes(codes, targets)
         self.gamma_ = 1 / codes.shape[1] if self.gamma is None else self.gamma
         if self.gamma == "scale":
-            variance = float(codes.var())
-            self.gamma_ = 1 / (codes.shape[1] * variance) if variance > 0 else 1.0
+            self.gamma_ = scale_gamma(codes if centers is None else centers)
         self._kernel = self.kernel
         if isinstance(self.kernel, str):
             self._kernel = make_kernel(self.kernel, gamma=self.gamma_)
-        self._mean = targets.mean(axis=0) * self.fit_intercept
-        K = self._kernel(codes)
-        K.flat[:: len(K) + 1] += self.alpha
-        try:
-            # symmetric, so the transpose is K in LAPACK's order and nothing is copied
-            factor = linalg.cho_factor(K.T, overwrite_a=True)
-        except linalg.LinAlgError as error:
-            raise ValueError(
-                f"preimage='ridge' can't be fitted with alpha={self.alpha}: the kernel matrix of "
-                "the codes is singular; give a larger alpha"
-            ) from error
-        self.dual_coef_ = linalg.cho_solve(factor, targets - self._mean, overwrite_b=True)
+        self._mean = np.asarray(targets.mean(axis=0)).ravel() * self.fit_intercept
+        rest = targets - self._mean if self.fit_intercept else targets
+        self.centers_, self.dual_coef_ = kernel_ridge(
+            self._kernel, codes, rest, self.alpha, centers=centers
+        )
+        return self
 
     def _decode(self, Y):
-        return self._kernel(Y, self.space_.codes) @ self.dual_coef_ + self._mean
+        return self._kernel(Y, self.centers_) @ self.dual_coef_ + self._mean
+
+
+def scale_gamma(codes: np.ndarray) -> float:
+    """Return 1 / (k * variance of the codes), or 1 if they do not vary."""
+    variance = float(codes.var(dtype=np.float64))
+    return 1 / (codes.shape[1] * variance) if variance > 0 else 1.0
+
+
+def kernel_ridge(
+    kernel: Kernel, codes: np.ndarray, targets, alpha: float, *, centers: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return centres C and coefficients B of the regression x-hat = B^T k(C, y).
+
+    Without `centers` all codes are centres, and B = (K + alpha I)^-1 X. With fewer, B minimises
+    ||X - k(Y, C) B||^2 + alpha tr(B^T k(C, C) B): with L L^T = k(C, C) and F = k(Y, C) L^-T, that
+    is ridge regression on the features F, whose normal equations are as small as C. If all codes
+    are centres, both are the same.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    codes : ndarray of shape (n, k)
+    targets : {ndarray, sparse matrix} of shape (n, d)
+        Sparse only with `centers`.
+    alpha : float
+        Penalty.
+    centers : ndarray of shape (m, k), default=None
+        Those that add nothing to the others are left out.
+
+    Returns
+    -------
+    centers : ndarray of shape (n_centers, k)
+    dual_coef : ndarray of shape (n_centers, d)
+    """
+    if centers is None:
+        K = kernel(codes)
+        K.flat[:: len(K) + 1] += alpha
+        return codes, _solve_ridge(K, targets, alpha)
+    kept, factor = independent_rows(kernel(centers.astype(np.float64)), centers.dtype)
+    centers, m = centers[kept], len(kept)
+    gram, moments = np.zeros((m, m)), np.zeros((m, targets.shape[1]))
+    for rows in gen_batches(len(codes), max(BLOCK_ROWS, 2 * m)):
+        F = solve_factor(factor, kernel(codes[rows], centers))
+        gram += F.T @ F
+        moments += safe_sparse_dot(F.T, targets[rows])
+    gram.flat[:: m + 1] += alpha
+    weights = _solve_ridge(gram, moments, alpha)
+    dual = linalg.solve_triangular(factor, weights, lower=True, trans=1)
+    return centers, dual.astype(codes.dtype)
+
+
+def _solve_ridge(K, targets, alpha):
+    """Return K^-1 targets; K is overwritten."""
+    try:
+        # symmetric, so the transpose is K in LAPACK's order and nothing is copied
+        return linalg.cho_solve(linalg.cho_factor(K.T, overwrite_a=True), targets)
+    except linalg.LinAlgError as error:
+        raise ValueError(
+            f"the inverse can't be learned with alpha={alpha}: the kernel matrix of the codes is "
+            "singular; give a larger alpha"
+        ) from error
+
+
+def solve_factor(factor: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Return K L^-T, overwriting K, a C-ordered block of kernel values whose rows are samples."""
+    (trsm,) = linalg.get_blas_funcs(("trsm",), (K,))
+    # BLAS is column-major: to it the block is K^T, and this is L^-1 K^T in place
+    return trsm(1, np.asarray(factor, K.dtype, order="F"), K.T, lower=1, overwrite_b=1).T
 
 
 class EigenvectorPreimage(Preimage):
@@ -332,25 +317,25 @@ class EigenvectorPreimage(Preimage):
             and (kernel.gamma is None or kernel.gamma > 0)
         )
 
-    def _fit(self, space):
-        X = space.X
-        self._root_gamma = float(np.sqrt(_gamma(space.kernel.gamma, X)))
-        self._root_coef0 = float(np.sqrt(space.kernel.coef0))
+    def _fit(self, code):
+        X = code.points
+        self._root_gamma = float(np.sqrt(gamma_of(code.kernel, X.shape[1])))
+        self._root_coef0 = float(np.sqrt(code.kernel.coef0))
         self._Z = self._root_gamma * X
         if self._root_coef0:
             self._Z = np.hstack([self._Z, np.full((len(X), 1), self._root_coef0, X.dtype)])
         # M is affine in y: with few components, add up their d x d matrices and the mean's
         size = self._Z.shape[1]
         self._basis = None
-        if (space.alphas.shape[1] + 1) * size**2 <= STORED_SIZE:
-            columns = [*space.alphas.T, space.origin]
+        if (code.weights.shape[1] + 1) * size**2 <= STORED_SIZE:
+            columns = [*code.weights.T, code.origin]
             self._basis = np.array([((self._Z.T * column) @ self._Z).ravel() for column in columns])
         if self.sign == "nearest":
-            self._neighbors = NearestNeighbors(n_neighbors=1).fit(space.codes)
+            self._neighbors = NearestNeighbors(n_neighbors=1).fit(code.codes)
 
     def _decode(self, Y):
         size = self._Z.shape[1]
-        X_hat = np.empty((len(Y), self.space_.X.shape[1]), Y.dtype)
+        X_hat = np.empty((len(Y), self.code_.points.shape[1]), Y.dtype)
         step = max(1, BLOCK_SIZE // size**2)
         # one buffer for all: fresh pages of memory would cost more than the product itself
         buffer = np.empty((min(step, len(Y)), size**2), np.result_type(Y, self._Z))
@@ -365,7 +350,7 @@ class EigenvectorPreimage(Preimage):
             towards = 1.0
             if self.sign == "nearest":
                 nearest = self._neighbors.kneighbors(Y, return_distance=False)[:, 0]
-                towards = self.space_.targets[nearest]
+                towards = self.code_.targets[nearest]
             X_hat[np.sum(X_hat * towards, axis=1) < 0] *= -1
         return X_hat / self._root_gamma
 
@@ -375,7 +360,7 @@ class EigenvectorPreimage(Preimage):
         if self._basis is not None:
             np.matmul(np.hstack([Y, np.ones((len(Y), 1), Y.dtype)]), self._basis, out=out)
         else:
-            for M, g in zip(out, self.space_.expansion(Y), strict=True):
+            for M, g in zip(out, self.code_.expansion(Y), strict=True):
                 np.matmul(self._Z.T * g, self._Z, out=M.reshape(size, size))
         return out.reshape(-1, size, size)
 
@@ -392,7 +377,7 @@ class FixedPointPreimage(Preimage):
     The climb starts at the known sample of nearest code. Where rho is not positive there, it
     starts from the next nearest ones, at last from the mean of all samples. If that fails too, the
     answer is the mean of these neighbours, weighted by the inverse of their distances in code
-    space.
+    code.
 
     Parameters
     ----------
@@ -427,19 +412,19 @@ class FixedPointPreimage(Preimage):
     def supports(self, kernel):  # noqa: D102
         return isinstance(kernel, RBF) and (kernel.gamma is None or kernel.gamma > 0)
 
-    def _fit(self, space):
-        self._shortest = self.tol / np.sqrt(_gamma(space.kernel.gamma, space.X))
-        n_neighbors = min(1 + self.n_restarts, len(space.codes))
-        self._neighbors = NearestNeighbors(n_neighbors=n_neighbors).fit(space.codes)
-        self._mean = space.targets.mean(axis=0)
+    def _fit(self, code):
+        self._shortest = self.tol / np.sqrt(gamma_of(code.kernel, code.points.shape[1]))
+        n_neighbors = min(1 + self.n_restarts, len(code.codes))
+        self._neighbors = NearestNeighbors(n_neighbors=n_neighbors).fit(code.codes)
+        self._mean = code.targets.mean(axis=0)
 
     def _start_decoding(self):
         self.n_iter_ = self.n_fallbacks_ = 0
 
     def _decode(self, Y):
-        G = self.space_.expansion(Y)
+        G = self.code_.expansion(Y)
         distances, nearest = self._neighbors.kneighbors(Y)
-        starts = [self.space_.targets[column] for column in nearest.T]
+        starts = [self.code_.targets[column] for column in nearest.T]
         weights = 1 / np.maximum(distances, np.finfo(distances.dtype).tiny ** 0.5)
         weights /= weights.sum(axis=1, keepdims=True)
         X_hat = sum(w[:, None] * start for w, start in zip(weights.T, starts, strict=True))
@@ -475,8 +460,8 @@ class FixedPointPreimage(Preimage):
 
     def _step(self, X_hat, G):
         """Return rho(x) and where a full step leads."""
-        X = self.space_.X
-        W = self.space_.kernel(X_hat, X)
+        X = self.code_.points
+        W = self.code_.kernel(X_hat, X)
         W *= G
         rho = W.sum(axis=1)
         goal = W @ X
@@ -525,19 +510,19 @@ class DistancePreimage(Preimage):
             return kernel.gamma is None or kernel.gamma > 0
         return isinstance(kernel, Linear)
 
-    def _fit(self, space):
-        self._count = min(self.n_neighbors, len(space.targets))
-        self._target_norms = space.kernel.diag(space.targets)
+    def _fit(self, code):
+        self._count = min(self.n_neighbors, len(code.targets))
+        self._target_norms = code.kernel.diag(code.targets)
 
     def _block_rows(self):
-        n_codes, d = self.space_.targets.shape
+        n_codes, d = self.code_.targets.shape
         return max(1, BLOCK_SIZE // max(self._count * d, n_codes))
 
     def _decode(self, Y):
-        products = self.space_.inner_products(Y)
-        squared = self.space_.squared_norms(Y)[:, None] + self._target_norms - 2 * products
+        products = self.code_.inner_products(Y)
+        squared = self.code_.squared_norms(Y)[:, None] + self._target_norms - 2 * products
         nearest = np.argpartition(squared, self._count - 1, axis=1)[:, : self._count]
-        neighbors = self.space_.targets[nearest]
+        neighbors = self.code_.targets[nearest]
         squared = self._input_distances(
             np.take_along_axis(squared, nearest, axis=1),
             np.take_along_axis(products, nearest, axis=1),
@@ -551,7 +536,7 @@ class DistancePreimage(Preimage):
         # would be all rounding
         inverse = np.linalg.pinv(C, rcond=np.sqrt(np.finfo(C.dtype).eps))
         step = np.matmul(inverse, r[:, :, None])[:, :, 0]
-        if not isinstance(self.space_.kernel, Polynomial):
+        if not isinstance(self.code_.kernel, Polynomial):
             # no x is further from x-bar than from the x_i on average; distances that don't fit
             # together may ask for more, but for many times more only along directions in which
             # the neighbours hardly differ
@@ -563,10 +548,10 @@ class DistancePreimage(Preimage):
 
     def _input_distances(self, squared, products, neighbors):
         """Return the squared distances in input space, up to a constant for each row."""
-        kernel = self.space_.kernel
+        kernel = self.code_.kernel
         if isinstance(kernel, Linear):
             return squared
-        gamma = _gamma(kernel.gamma, self.space_.X)
+        gamma = gamma_of(kernel, neighbors.shape[2])
         if isinstance(kernel, RBF):
             similarity = np.clip(1 - squared / 2, np.finfo(squared.dtype).tiny, 1)
             return -np.log(similarity) / gamma
@@ -597,10 +582,11 @@ def make_preimage(name: str, **params: Any) -> Preimage:
 
 def _leading(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the largest eigenvalue and its unit vector for each matrix of a stack."""
-    if M.shape[1] <= STACKED_EIGH_SIZE:
-        values, vectors = np.linalg.eigh(M)
-        return values[:, -1], vectors[:, :, -1]
-    pairs = [leading_eigenpairs(one, 1, random_state=0) for one in M]
+    with one_blas_thread(flops=4 / 3 * M.shape[1] ** 3):
+        if M.shape[1] <= STACKED_EIGH_SIZE:
+            values, vectors = np.linalg.eigh(M)
+            return values[:, -1], vectors[:, :, -1]
+        pairs = [leading_eigenpairs(one, 1, random_state=0) for one in M]
     return np.array([p[0][0] for p in pairs]), np.array([p[1][:, 0] for p in pairs])
 
 

@@ -13,6 +13,10 @@ from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
+# Floating-point operations of a product, some 20 ms of work, from which on several threads pay
+# even if they have to wait for a turn of another process.
+LARGE_PRODUCT = 5e8
+
 
 @cache
 def _controller() -> ThreadpoolController:
@@ -21,8 +25,18 @@ def _controller() -> ThreadpoolController:
 
 
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread, for a loop over small matrices."""
+def one_blas_thread(flops: float = 0.0) -> Iterator[None]:
+    """Limit BLAS to one thread, for a loop over small matrices.
+
+    Parameters
+    ----------
+    flops : float, default=0.0
+        Floating-point operations of a typical product in the loop. From `LARGE_PRODUCT` on there
+        is no limit.
+    """
+    if flops >= LARGE_PRODUCT:
+        yield
+        return
     with _controller().limit(limits=1, user_api="blas"):
         yield
 

@@ -1,0 +1,120 @@
+"""The code of kernel PCA, f(x) = W^T k(x, Z) - offset, and the points of feature space it means.
+
+The components v_j = sum_i W_ij phi(z_i) are expanded in points z_i: all fitted samples, landmarks,
+or what a stream has kept. A code is taken relative to a mean of feature space, which is expanded in
+the same points, mean = sum_i c_i phi(z_i), so that the offset is v_j . mean. A code y then stands
+for the point
+
+    P phi = sum_j y_j v_j + mean = sum_i g_i phi(z_i),    g = W y + c,
+
+which :mod:`akpca.preimage` seeks in input space.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import gen_batches
+from sklearn.utils.extmath import row_norms
+
+from .kernels import BLOCK_ROWS, Kernel, check_finite
+
+
+@dataclass(frozen=True, eq=False)
+class KernelCode:
+    """A fitted code: encodes samples, and tells decoders about feature space.
+
+    Attributes
+    ----------
+    kernel : Kernel or None
+        None if new samples have no kernel values, as for a normalised matrix.
+    points : {ndarray, sparse matrix} of shape (m, d), operator or None
+        Z. An operator encodes by its own ``encode(X, weights)``. None if kernel values are
+        precomputed.
+    weights : ndarray of shape (m, k)
+        W, of components that have norm 1 in feature space.
+    offset : ndarray of shape (k,)
+        Inner products of the components with the mean; zeros if not centred.
+    mean_weights : ndarray of shape (m,) or None
+        c. None if not centred: codes are then relative to 0.
+    mean_square : float
+        ||mean||^2; 0 if not centred.
+    codes : ndarray of shape (n, k) or None
+        Codes of known samples, which decoders start or learn from.
+    targets : ndarray of shape (n, d) or None
+        The known samples themselves, often the points.
+    means : ndarray of shape (m,) or None
+        Inner products of phi(z_i) with the mean, if they are known. They are subtracted from kernel
+        values before these are summed, where less cancels than afterwards.
+    """
+
+    kernel: Kernel | None
+    points: np.ndarray | sparse.sparray | None
+    weights: np.ndarray
+    offset: np.ndarray
+    mean_weights: np.ndarray | None = None
+    mean_square: float = 0.0
+    codes: np.ndarray | None = None
+    targets: np.ndarray | None = None
+    means: np.ndarray | None = None
+
+    def encode(self, X) -> np.ndarray:
+        """Return the codes f(x) of the rows of X, shape (n_new, k), block by block.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_new, d)
+            Kernel values, of shape (n_new, m), if they are precomputed.
+        """
+        if self.kernel is None:
+            raise ValueError(
+                "the operator that was fitted has no codes for new samples, only eigenvectors"
+            )
+        if hasattr(self.points, "encode"):
+            codes = self.points.encode(X, self.weights)
+            return (codes - self.offset).astype(np.result_type(X.dtype, self.weights))
+        codes = np.empty((X.shape[0], self.weights.shape[1]), np.result_type(X.dtype, self.weights))
+        for rows in gen_batches(X.shape[0], BLOCK_ROWS):
+            K = self.kernel(X[rows], self.points)
+            codes[rows] = (K if self.means is None else K - self.means) @ self.weights
+        if self.means is None:
+            codes -= self.offset
+        return check_finite(codes, self.kernel)
+
+    # What decoders need
+
+    @cached_property
+    def origin(self) -> np.ndarray:
+        """Coefficients of the point of feature space that the code 0 stands for, shape (m,)."""
+        if self.mean_weights is None:
+            return np.zeros(len(self.weights), self.weights.dtype)
+        return self.mean_weights.astype(self.weights.dtype)
+
+    def expansion(self, Y: np.ndarray) -> np.ndarray:
+        """Return g with P phi = sum_i g_i phi(z_i) for each row of Y, shape (len(Y), m)."""
+        return Y @ self.weights.T + self.origin
+
+    def squared_norms(self, Y: np.ndarray) -> np.ndarray:
+        """Return ||P phi||^2 = g^T K g for each row of Y, without K. Shape (len(Y),)."""
+        # ||sum_j y_j v_j + mean||^2, and the v_j are orthonormal
+        norms = row_norms(Y, squared=True) + 2 * (Y @ self.offset) + self.mean_square
+        return np.maximum(norms, 0)
+
+    @cached_property
+    def target_means(self) -> np.ndarray:
+        """Inner products of phi(target) with the mean in feature space, shape (n,)."""
+        if self.means is not None and self.targets is self.points:
+            return self.means
+        blocks = gen_batches(len(self.targets), BLOCK_ROWS)
+        means = [self.kernel(self.targets[b], self.points) @ self.origin for b in blocks]
+        return np.concatenate(means)
+
+    def inner_products(self, Y: np.ndarray) -> np.ndarray:
+        """Return phi(target) . P phi for each row of Y and each target, shape (len(Y), n).
+
+        Since the code of a target is v_j . (phi(target) - mean), no kernel values are needed.
+        """
+        return Y @ (self.codes + self.offset).T + self.target_means

@@ -1,0 +1,156 @@
+"""What all kernel estimators share: a kernel, the code f(x) = W^T k(x, Z) - offset, and a way back.
+
+A subclass resolves its kernel in `fit` (`_resolve_kernel`), finds components, and ends with
+`_set_code`, which stores one :class:`akpca.kernel_code.KernelCode` and fits the decoder that the
+user has chosen. `transform` and `inverse_transform` follow from these for all of them.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    clone,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .kernel_code import KernelCode
+from .kernels import KERNELS, Kernel, gamma_of, resolve_kernel
+from .preimage import PREIMAGES, Preimage, make_preimage
+
+KERNEL_CONSTRAINTS: dict = {
+    "kernel": [StrOptions(set(KERNELS) | {"precomputed"}), callable],
+    "gamma": [Interval(Real, 0, None, closed="left"), None],
+    "degree": [Interval(Real, 0, None, closed="left")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+    "kernel_params": [dict, None],
+    "n_jobs": [None, Integral],
+    "center": ["boolean"],
+    "preimage": [StrOptions(set(PREIMAGES)), Preimage, None],
+}
+
+
+class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base class of estimators with the code f(x) = W^T k(x, Z) - offset.
+
+    Subclasses have the parameters of `KERNEL_CONSTRAINTS`.
+    """
+
+    def transform(self, X):
+        """Return the codes f(x) of the rows of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_new, n_features)
+            With kernel='precomputed' the kernel values between the new and the fitted samples,
+            of shape (n_new, n_samples).
+
+        Returns
+        -------
+        X_new : ndarray of shape (n_new, n_components)
+        """
+        check_is_fitted(self, "_code")
+        if not hasattr(self._code.points, "encode"):
+            X = self._validate(X, reset=False)
+        return self._code.encode(X)
+
+    def inverse_transform(self, X, *, preimage=None):
+        """Return samples whose codes are near X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_new, n_components)
+        preimage : str or Preimage, default=None
+            Another decoder than the fitted one; see the parameter of that name.
+
+        Returns
+        -------
+        X_original : ndarray of shape (n_new, n_features)
+        """
+        check_is_fitted(self, "_code")
+        decoder = self._decoder if preimage is None else self._fit_preimage(preimage)
+        if decoder is None:
+            raise NotFittedError(
+                f"inverse_transform needs a decoder, and this {type(self).__name__} was made "
+                f"without: give preimage, one of {', '.join(PREIMAGES)}, or "
+                "fit_inverse_transform=True where there is that parameter"
+            )
+        return decoder.decode(X)
+
+    def _validate(self, X, *, reset=True, **options):
+        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], **options}
+        if type(X).__module__.startswith("dask."):
+            raise TypeError(
+                "X is a dask array: pass akpca.distributed.DaskKernelOperator(X, kernel), with "
+                "kernel='precomputed'"
+            )
+        return validate_data(self, X, reset=reset, **options)
+
+    def _resolve_kernel(self, n_features):
+        """Set `kernel_` and `gamma_` from the parameters; return the kernel."""
+        gamma = 1 / n_features if self.gamma is None else self.gamma
+        self.kernel_ = resolve_kernel(
+            self.kernel,
+            gamma=gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            kernel_params=self.kernel_params,
+            n_jobs=self.n_jobs,
+        )
+        # the parameter gamma is not that of a kernel object, which has its own
+        own = isinstance(self.kernel, Kernel)
+        self.gamma_ = gamma_of(self.kernel_, n_features) if own else gamma
+        return self.kernel_
+
+    def _check_operator(self, operator: LinearOperator):
+        """Note what an operator given in place of X says about samples; return its points."""
+        if self.kernel != "precomputed":
+            raise ValueError(f"an operator needs kernel='precomputed', not {self.kernel!r}")
+        for name in ("feature_names_in_", "gamma_"):
+            vars(self).pop(name, None)
+        self.kernel_ = getattr(operator, "kernel", None)
+        points = operator.points
+        if points is None:
+            self.n_features_in_ = operator.shape[0]
+            self.kernel_ = None if self.kernel_ is not None else resolve_kernel("precomputed")
+        else:
+            self.n_features_in_ = operator.X.shape[1]
+            self.gamma_ = gamma_of(self.kernel_, self.n_features_in_)
+        return points
+
+    def _set_code(self, code: KernelCode):
+        """Store the fitted code, and fit the decoder if there is to be one."""
+        self._code, self._decoder = code, None
+        vars(self).pop("preimage_", None)
+        if self.preimage is not None:
+            self._decoder = self.preimage_ = self._fit_preimage(self.preimage)
+
+    def _fit_preimage(self, preimage):
+        """Return a decoder, by name or as an object, fitted to the code."""
+        targets = self._code.targets
+        if targets is None or sparse.issparse(targets):
+            raise ValueError(
+                f"preimage={preimage!r} needs dense samples, not a precomputed kernel, an operator "
+                "or sparse data"
+            )
+        decoder = make_preimage(preimage) if isinstance(preimage, str) else clone(preimage)
+        return decoder.fit(self._code)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @property
+    def _n_features_out(self):
+        return self._code.weights.shape[1]
