@@ -19,6 +19,7 @@ from sklearn.base import (
     clone,
 )
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -58,7 +59,7 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         X_new : ndarray of shape (n_new, n_components)
         """
         check_is_fitted(self, "_code")
-        if not hasattr(self._code.points, "encode"):
+        if self._code.kernel is not None and not hasattr(self._code.points, "encode"):
             X = self._validate(X, reset=False)
         return self._code.encode(X)
 
@@ -78,11 +79,12 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         check_is_fitted(self, "_code")
         decoder = self._decoder if preimage is None else self._fit_preimage(preimage)
         if decoder is None:
+            learned = "fit_inverse_transform=True or " * hasattr(self, "fit_inverse_transform")
             raise NotFittedError(
-                f"inverse_transform needs a decoder, and this {type(self).__name__} was made "
-                f"without: give preimage, one of {', '.join(PREIMAGES)}, or "
-                "fit_inverse_transform=True where there is that parameter"
+                f"inverse_transform needs {learned}a preimage (one of {', '.join(PREIMAGES)}), "
+                f"which was not given when this {type(self).__name__} was made"
             )
+        X = check_array(X, dtype=[np.float64, np.float32], input_name="X", estimator=self)
         return decoder.decode(X)
 
     def _validate(self, X, *, reset=True, **options):
