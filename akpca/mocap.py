@@ -23,6 +23,7 @@ that names the file and the line.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
@@ -162,7 +163,7 @@ def read_amc(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         If the file is malformed, for example if a frame is missing or lacks a bone.
     """
     frames: list[dict[str, list[float]]] = []
-    first_number = 0
+    expected = 0
     for line in _lines(path):
         first, *others = line.words
         if first.startswith(":"):
@@ -171,11 +172,9 @@ def read_amc(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         elif first.isdigit() and not others:
             if frames:
                 _check_frame(line, frames)
-                expected = first_number + len(frames)
-                if int(first) != expected:
-                    raise line.error(f"expected frame {expected}, got {first}")
-            else:
-                first_number = int(first)
+            expected = expected + 1 if frames else int(first)
+            if int(first) != expected:
+                raise line.error(f"expected frame {expected}, got {first}")
             frames.append({})
         elif not frames:
             raise line.error(f"expected a frame number, got {' '.join(line.words)!r}")
@@ -342,13 +341,11 @@ def _read_hierarchy(lines: list[_Line], names: set[str]) -> dict[str, str]:
 
 def _check_frame(line: _Line, frames: list[dict[str, list[float]]]) -> None:
     """Check that the last frame gives the same bones as the first, as many values each."""
-    first, last = ({name: len(values) for name, values in frames[i].items()} for i in (0, -1))
-    for name in sorted(first.keys() | last.keys()):
-        if first.get(name, 0) != last.get(name, 0):
-            raise line.error(
-                f"the frame that ends here has {last.get(name, 0)} values for {name}, "
-                f"the first frame has {first.get(name, 0)}"
-            )
+    first, last = (Counter({name: len(v) for name, v in frames[i].items()}) for i in (0, -1))
+    for name in sorted(first | last):
+        if first[name] != last[name]:
+            numbers = f"{last[name]} values for {name}, the first frame has {first[name]}"
+            raise line.error(f"the frame that ends here has {numbers}")
     if not first:
         raise line.error("the first frame is empty")
 
