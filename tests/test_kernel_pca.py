@@ -304,16 +304,15 @@ def test_same_seed_same_bits():
 # ------------------------------------------------------------- without the kernel matrix
 
 
-@pytest.mark.parametrize("solver", ["krylov", "lobpcg"])
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "cosine", "laplacian"])
 @pytest.mark.parametrize("center", [True, False])
-def test_matrix_free_equals_dense(solver, kernel, center):
+def test_matrix_free_equals_dense(kernel, center):
     """Codes, new codes, ratios: those of the dense solver, to the tolerance."""
     X = load_digits().data / 16
     X, X_new = X[:400], X[400:420]
     options = {"kernel": kernel, "degree": 2, "gamma": 0.05, "center": center, "random_state": 0}
     exact = KernelPCA(5, eigen_solver="dense", **options).fit(X)
-    free = KernelPCA(5, eigen_solver=solver, tol=1e-9, **options).fit(X)
+    free = KernelPCA(5, eigen_solver="krylov", tol=1e-9, **options).fit(X)
     np.testing.assert_allclose(free.eigenvalues_, exact.eigenvalues_, rtol=1e-9)
     scale = np.abs(exact.transform(X_new)).max()
     assert_same_up_to_sign(free.transform(X_new), exact.transform(X_new), atol=1e-5 * scale)
