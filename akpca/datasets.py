@@ -194,7 +194,7 @@ def load_dataset(name: str, *, random_state: RandomLike = 0) -> Dataset:
     name : str
         One of :func:`dataset_names`.
     random_state : int, RandomState or None, default=0
-        Of the sets that are drawn at random: circles, swiss_roll and patches.
+        Determines the sets that are drawn at random: circles, swiss_roll and patches.
 
     Returns
     -------
@@ -241,7 +241,7 @@ def balanced_split(
         Test examples per class. None takes all that are left, so that the test set has the class
         sizes of the remainder.
     random_state : int, RandomState or None, default=0
-        Of the draw. The training set depends on `y`, `n_train` and `random_state` only.
+        Determines the draw. The training set depends on `y`, `n_train` and `random_state` only.
 
     Returns
     -------
@@ -311,7 +311,7 @@ def add_gaussian_noise(X: np.ndarray, sigma: float, *, random_state: RandomLike 
     sigma : float
         Standard deviation of the noise of each entry.
     random_state : int, RandomState or None, default=0
-        Of the noise. The same integer gives the same noise at another `sigma`, only scaled.
+        Determines the noise. The same integer gives the same noise at another `sigma`, only scaled.
 
     Returns
     -------
@@ -335,7 +335,7 @@ def add_speckle(X: np.ndarray, p: float, *, random_state: RandomLike = 0) -> np.
     p : float
         Probability that an entry is lost.
     random_state : int, RandomState or None, default=0
-        Of the noise. With the same integer a larger `p` loses the same entries and more.
+        Determines the noise. With the same integer a larger `p` loses the same entries and more.
 
     Returns
     -------

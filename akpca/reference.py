@@ -138,15 +138,15 @@ def kha(
     A : ndarray of shape (r, l)
         The coefficients to start with.
     passes : list of ndarray
-        Of every pass, the numbers of the samples in the order in which it sees them.
+        Indices of the samples in the order of each pass.
     factors : str
         Those of :func:`kha_gain` and "s" for stochastic meta-descent: "" is KHA, "t" is KHA/t,
         "et" is KHA/et*, "etn" is KHA/et, "ets" is KHA-SMD* and "etns" is KHA-SMD; "s", "ts" and
         "es" are the variants without a name.
     eta0, tau : float
-        Of the gain; tau in steps.
+        Parameters of the gain; tau in steps.
     mu, xi : float
-        Of stochastic meta-descent.
+        Parameters of stochastic meta-descent.
     every_step : bool
         Estimate the eigenvalues anew at every step instead of before every pass.
     """
