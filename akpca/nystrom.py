@@ -25,7 +25,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 
-from .eigen import MAX_NEGATIVE_RATIO, clean_eigenvalues, independent_rows, leading_eigenpairs
+from .eigen import (
+    MAX_NEGATIVE_RATIO,
+    clean_eigenvalues,
+    indefinite_error,
+    independent_rows,
+    leading_eigenpairs,
+)
 from .kernel_code import KernelCode
 from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from .kernels import BLOCK_ROWS, center_in_place, check_finite
@@ -341,7 +347,7 @@ class NystromKernelPCA(KernelEstimator):
         K = check_finite(self.kernel_(pilot.astype(np.float64)), self.kernel_)
         values = linalg.eigvalsh(K)[::-1]
         if values[-1] < -MAX_NEGATIVE_RATIO[K.dtype] * abs(values[0]):
-            raise ValueError(self._indefinite())
+            raise indefinite_error(f"kernel={self.kernel!r}")
         k = int(np.ceil(m / (4 * np.log(m + 2))))
         ridge = values[k:].sum() / k
         if ridge <= MIN_RIDGE_RATIO * values.sum():  # rank k: all samples are equally important
@@ -355,34 +361,27 @@ class NystromKernelPCA(KernelEstimator):
 
     # --------------------------------------------------------------------------- components
 
-    def _features(self, X, diagonal):
-        """Return F(x) for the rows of X, and k(x, x) - F(x).F(x), what the landmarks miss."""
-        K = check_finite(self.kernel_(X, self.landmarks_), self.kernel_)
-        F = solve_factor(self._factor, K)
-        missed = check_finite(diagonal, self.kernel_) - row_norms(F, squared=True)
-        if missed.min() < -MAX_NEGATIVE_RATIO[self._dtype] * np.abs(diagonal).max():
-            raise ValueError(self._indefinite())
-        return F, missed
-
     def _sweep(self, X):
         """Return the sums over the samples X from which components are found."""
-        m = self.landmarks_.shape[0]
-        gram, total = np.zeros((m, m)), np.zeros(m)
-        trace = missed = 0.0
+        m, kernel = self.landmarks_.shape[0], self.kernel_
+        gram, total, trace, missed = np.zeros((m, m)), np.zeros(m), 0.0, 0.0
         # landmarks in double precision need batches in double precision
         dtype, size = np.result_type(X.dtype, self._dtype), max(BLOCK_ROWS, 2 * m)
         with one_blas_thread(flops=2.0 * size * m * max(m, X.shape[1])):
             for rows in gen_batches(X.shape[0], size):
                 part = X[rows].astype(dtype, copy=False)
-                diagonal = self.kernel_.diag(part)
-                F, missed_here = self._features(part, diagonal)
+                diagonal = check_finite(kernel.diag(part), kernel)
+                F = solve_factor(self._factor, check_finite(kernel(part, self.landmarks_), kernel))
+                rest = diagonal - row_norms(F, squared=True)
+                if rest.min() < -MAX_NEGATIVE_RATIO[self._dtype] * np.abs(diagonal).max():
+                    raise indefinite_error(f"kernel={self.kernel!r}")
                 # Sum features, not kernel values: the latter would have to be divided by the small
                 # eigenvalues of k(Z, Z) afterwards, which amplifies rounding errors. NumPy computes
                 # F.T @ F at half the cost of a general product.
                 gram += F.T @ F
                 total += F.sum(axis=0, dtype=np.float64)
                 trace += diagonal.sum(dtype=np.float64)
-                missed += missed_here.sum(dtype=np.float64)
+                missed += rest.sum(dtype=np.float64)
         return _Sums(X.shape[0], trace, missed, total, gram)
 
     def _decompose(self, sums):
@@ -465,13 +464,6 @@ class NystromKernelPCA(KernelEstimator):
         ridge = self._ridge(centers)
         self._decoder = ridge.fit_pairs(self._code.encode(X), X, centers=centers)
         self.inverse_centers_, self.dual_coef_ = ridge.centers_, ridge.dual_coef_
-
-    def _indefinite(self):
-        return (
-            f"kernel={self.kernel!r} has significant negative eigenvalues on these data: it is "
-            "not positive semi-definite, as the Nyström method needs; choose another kernel or "
-            "other parameters"
-        )
 
 
 def cluster_centers(X, m: int, rng) -> np.ndarray:

@@ -115,24 +115,12 @@ def pca(
 def principal_axes(
     X: np.ndarray, k: int | None = None, *, random_state=None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the principal axes of X, which is not centred here: eigenvectors of X^T X / n.
+    """Return the k principal axes of X, shape (n, d), which is not centred here.
 
-    They are computed from the smaller of X^T X and X X^T, in double precision.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    k : int, default=None
-        Largest number of axes to return. None returns all.
-    random_state : int, RandomState instance or None, default=None
-        Determines the starting vectors of the eigensolver.
-
-    Returns
-    -------
-    axes : ndarray of shape (d, found)
-        Orthonormal columns, in descending order of variance. Axes without variance are left out.
-    variances : ndarray of shape (found,)
-        Mean squares of the samples along them.
+    They are the eigenvectors of X^T X / n, orthonormal columns of shape (d, found), and come with
+    the mean squares of the samples along them, shape (found,), in descending order. Axes without
+    variance are left out; k=None returns all others. They are computed in double precision from the
+    smaller of X^T X and X X^T.
     """
     n, d = X.shape
     by_features = d <= n

@@ -196,25 +196,11 @@ def kernel_ridge(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return centres C and coefficients B of the regression x-hat = B^T k(C, y).
 
-    Without `centers` all codes are centres, and B = (K + alpha I)^-1 X. With fewer, B minimises
+    Codes Y have shape (n, k), targets X (n, d), C (n_centers, k) and B (n_centers, d). Without
+    `centers` all codes are centres, and B = (K + alpha I)^-1 X. With fewer, B minimises
     ||X - k(Y, C) B||^2 + alpha tr(B^T k(C, C) B): with L L^T = k(C, C) and F = k(Y, C) L^-T, this
-    is ridge regression on the features F, with normal equations for C alone.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    codes : ndarray of shape (n, k)
-    targets : {ndarray, sparse matrix} of shape (n, d)
-        Sparse only with `centers`.
-    alpha : float
-        Penalty.
-    centers : ndarray of shape (m, k), default=None
-        Linearly dependent ones are left out.
-
-    Returns
-    -------
-    centers : ndarray of shape (n_centers, k)
-    dual_coef : ndarray of shape (n_centers, d)
+    is ridge regression on the features F, with normal equations for C alone. Linearly dependent
+    centres are left out, and targets may be sparse.
     """
     if centers is None:
         K = kernel(codes)
