@@ -173,8 +173,7 @@ class DaskKernelOperator(SampleOperator):
             chunks = [_dask().delayed(X[rows]) for rows in batches]
         if X.shape[1] != self.X.shape[1]:
             raise ValueError(
-                f"X has {X.shape[1]} features, but the fitted samples have {self.X.shape[1]} "
-                "features"
+                f"X has {X.shape[1]} features, but the fitted samples have {self.X.shape[1]}"
             )
         weights = self._nodes(np.ascontiguousarray(W, dtype=np.result_type(X.dtype, self.dtype)))
         others = list(zip(self._chunks, weights, strict=True))

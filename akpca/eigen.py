@@ -349,7 +349,7 @@ def indefinite_error(name: str) -> ValueError:
     """Return the error for a kernel, or a matrix, that is not positive semi-definite."""
     return ValueError(
         f"{name} has significant negative eigenvalues: it is not positive semi-definite on these "
-        "data; choose another kernel or other parameters"
+        "data; choose another kernel, other parameters or fewer components"
     )
 
 
@@ -361,14 +361,7 @@ def clean_eigenvalues(values: np.ndarray, noise: float) -> np.ndarray:
     """
     dtype, largest, smallest = values.dtype, values.max(), values.min()
     if largest < -noise:
-        raise ValueError(
-            f"All eigenvalues are negative (maximum is {largest:g}): the kernel matrix is not "
-            "positive semi-definite"
-        )
+        raise ValueError(f"All eigenvalues are negative (maximum is {largest:g})")
     if smallest < -max(MAX_NEGATIVE[dtype], noise, MAX_NEGATIVE_RATIO[dtype] * largest):
-        raise ValueError(
-            f"There are significant negative eigenvalues ({-smallest / largest:g} of the maximum "
-            "positive): the kernel is not positive semi-definite on these data; ask for fewer "
-            "components or choose another kernel"
-        )
+        raise indefinite_error("the kernel matrix")
     return np.where(values <= max(MAX_ZERO_RATIO[dtype] * largest, noise), 0, values).astype(dtype)

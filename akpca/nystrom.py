@@ -211,7 +211,7 @@ class NystromKernelPCA(KernelEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
-        """Choose landmarks among X and find the components of X in their span.
+        """Choose landmarks among X and find the components of X in their span; return self.
 
         Parameters
         ----------
@@ -219,10 +219,6 @@ class NystromKernelPCA(KernelEstimator):
             With kernel='precomputed' an operator of :mod:`akpca.operators` or
             :mod:`akpca.distributed` that has samples.
         y : Ignored
-
-        Returns
-        -------
-        self : object
         """
         given = isinstance(X, LinearOperator)
         operator = self._check_operator_options(X) if given else self._as_operator(X)
@@ -248,39 +244,26 @@ class NystromKernelPCA(KernelEstimator):
         """Return samples as an operator, with the kernel that the parameters ask for."""
         if self.kernel == "precomputed":
             raise ValueError(
-                "kernel='precomputed' takes an operator that has samples, not a kernel matrix: "
-                "once that is computed, KernelPCA is exact"
+                "kernel='precomputed' takes an operator that has samples, not a kernel matrix"
             )
         X = self._validate(X, reset=reset)
         return KernelOperator(X, self._resolve_kernel(X.shape[1]) if reset else self.kernel_)
 
     def _takes_batches(self):
         if not self.orthonormal:
-            raise AttributeError("partial_fit needs orthonormal=True, got orthonormal=False")
+            raise AttributeError("partial_fit needs orthonormal=True, got False")
         if self.fit_inverse_transform:
-            raise AttributeError(
-                "partial_fit needs fit_inverse_transform=False: the inverse is learned from the "
-                "codes of all samples, which change with every batch"
-            )
+            raise AttributeError("partial_fit needs fit_inverse_transform=False, got True")
         return True
 
     @available_if(_takes_batches)
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
-        """Update the model with one batch of a stream.
+        """Update the model with one batch of a stream, shape (n_samples, n_features); return self.
 
         Landmarks are chosen from the first batch and kept. Otherwise the result is that of `fit`
         with these landmarks and all batches. An error leaves the model unchanged. Not available
         with orthonormal=False or fit_inverse_transform=True.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : Ignored
-
-        Returns
-        -------
-        self : object
         """
         first = not hasattr(self, "n_samples_seen_")
         operator = self._as_operator(X, reset=first)
@@ -290,27 +273,18 @@ class NystromKernelPCA(KernelEstimator):
         self._decompose(sums if first else _add([self._sums, sums]))
         return self
 
-    # ---------------------------------------------------------------------------- landmarks
-
     def _choose_landmarks(self, operator):
         """Set the landmarks and the factor L; return the kernel matrix of all landmarks."""
         n, X = operator.shape[0], operator.X
         m = min(n, DEFAULT_LANDMARKS) if self.n_landmarks is None else self.n_landmarks
         if m > n:
-            raise ValueError(
-                f"n_landmarks={m}, but X has only {n} samples to choose them from: give at most "
-                "that many"
-            )
+            raise ValueError(f"n_landmarks={m}, but X has only {n} samples to choose them from")
         if self.n_components is not None and self.n_components > m:
             raise ValueError(
-                f"n_components={self.n_components}, but there can't be more components than the "
-                f"{m} landmarks: give a smaller n_components or a larger n_landmarks"
+                f"n_components={self.n_components}, but there can't be more than the {m} landmarks"
             )
         if not self.orthonormal and self.sampling != "uniform":
-            raise ValueError(
-                "orthonormal=False takes the landmarks for a uniform sample, so that it needs "
-                f"sampling='uniform', got sampling={self.sampling!r}"
-            )
+            raise ValueError(f"orthonormal=False needs sampling='uniform', got {self.sampling!r}")
         # remove the attributes of an earlier fit
         for name in ("_code", "eigenvalues_", "error_", "dual_coef_", "n_samples_seen_"):
             vars(self).pop(name, None)
@@ -358,8 +332,6 @@ class NystromKernelPCA(KernelEstimator):
             F = solve_factor(factor, self.kernel_(X[rows], pilot))
             scores[rows] = self.kernel_.diag(X[rows]) - row_norms(F, squared=True)
         return np.clip(scores * (m / n) / ridge, 0, 1)
-
-    # --------------------------------------------------------------------------- components
 
     def _sweep(self, X):
         """Return the sums over the samples X from which components are found."""
@@ -429,8 +401,7 @@ class NystromKernelPCA(KernelEstimator):
         if self.n_components is not None and rank < self.n_components:
             raise ValueError(
                 f"n_components={self.n_components}, but in the span of the landmarks the data "
-                f"(n_samples = {n}) have only {rank} component(s) of non-zero eigenvalue: give at "
-                "most that many, or None for all there are"
+                f"(n_samples = {n}) have only {rank} component(s) of non-zero eigenvalue"
             )
         return values[:rank], V[:, :rank]
 

@@ -182,13 +182,11 @@ class KernelOperator(SampleOperator):
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from akpca import KernelOperator, load_dataset
     >>> from akpca.kernels import RBF
-    >>> from akpca.operators import KernelOperator
-    >>> X = np.random.default_rng(0).standard_normal((1000, 5))
-    >>> operator = KernelOperator(X, RBF(gamma=0.1))
-    >>> (operator @ np.ones((1000, 3))).shape
-    (1000, 3)
+    >>> X = load_dataset("circles").X
+    >>> (KernelOperator(X, RBF(gamma=0.1)) @ X).shape
+    (400, 2)
     """
 
     def __init__(self, X, kernel: Kernel, *, center: bool = True, verbose: bool = False):
@@ -339,9 +337,7 @@ class NormalizedOperator(KernelOperator):
         """D^-1/2, shape (n,), computed in one sweep at first use."""
         degrees = self.shape[0] * super().means()
         if degrees.min() <= 0:
-            raise ValueError(
-                f"{self.kernel!r} has rows whose sum is not positive: it can't be normalised"
-            )
+            raise ValueError(f"{self.kernel!r} can't be normalised: a row sum is not positive")
         return 1 / np.sqrt(degrees)
 
     def _matmat(self, V):
@@ -462,8 +458,8 @@ class FeatureOperator(KernelOperator):
             )
         # transposed, so that a feature of all samples is the product of two contiguous rows
         self._Zt = np.ascontiguousarray(self._coordinates().T)
-        r = len(self._Zt)
-        self.n_features = r if isinstance(kernel, Linear) else r * (r + 1) // 2
+        self._linear, r = isinstance(kernel, Linear), len(self._Zt)
+        self.n_features = r if self._linear else r * (r + 1) // 2
 
     @staticmethod
     def count_features(kernel: Kernel, d: int) -> int:
@@ -488,20 +484,19 @@ class FeatureOperator(KernelOperator):
     def features(self, rows: slice | np.ndarray) -> np.ndarray:
         """Return Phi^T for some of the samples, shape (n_features, len(rows))."""
         Zt = self._Zt[:, rows]
-        if isinstance(self.kernel, Linear):
+        if self._linear:
             return Zt
-        r = len(Zt)
-        out = np.empty((self.n_features, Zt.shape[1]), self.dtype)
-        start = 0
+        out, start = np.empty((self.n_features, Zt.shape[1]), self.dtype), 0
         for i, row in enumerate(Zt):
-            np.multiply(Zt[i:], np.sqrt(self.dtype.type(2)) * row, out=out[start : start + r - i])
+            stop = start + len(Zt) - i
+            np.multiply(Zt[i:], np.sqrt(self.dtype.type(2)) * row, out=out[start:stop])
             np.multiply(row, row, out=out[start])
-            start += r - i
+            start = stop
         return out
 
     def mean_features(self) -> np.ndarray:
         """Return the mean of Phi over the samples, shape (n_features,), float64."""
-        if isinstance(self.kernel, Linear):
+        if self._linear:
             return self._Zt.mean(axis=1, dtype=np.float64)
         second = self._Zt.astype(np.float64) @ self._Zt.T.astype(np.float64) / self.shape[0]
         first, other = np.triu_indices(len(self._Zt))
@@ -510,9 +505,10 @@ class FeatureOperator(KernelOperator):
     def means(self):  # noqa: D102
         if self._means is None:
             Z = self._Zt.T.astype(np.float64)
-            linear = isinstance(self.kernel, Linear)
-            product = Z.mean(axis=0)[:, None] if linear else Z.T @ Z / len(Z)
-            self._means = (Z @ product)[:, 0] if linear else np.sum((Z @ product) * Z, axis=1)
+            if self._linear:
+                self._means = (Z @ Z.mean(axis=0)[:, None])[:, 0]
+            else:
+                self._means = np.sum((Z @ (Z.T @ Z / len(Z))) * Z, axis=1)
         return self._means
 
     @property

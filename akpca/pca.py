@@ -66,6 +66,8 @@ def pca(
 ) -> LinearCode:
     """Return the encoder and decoder of principal component analysis.
 
+    In each component, the entry of largest absolute value is positive.
+
     Parameters
     ----------
     X : array-like of shape (n, d)
@@ -79,11 +81,6 @@ def pca(
         and which is smaller when d > n.
     random_state : int, RandomState instance or None, default=0
         Determines the starting vectors of the power method.
-
-    Returns
-    -------
-    code : LinearCode
-        In each component, the entry of largest absolute value is positive.
     """
     X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="X")
     k, limit = n_components, min(X.shape)
@@ -104,8 +101,7 @@ def pca(
         rank = int(np.sum(values > np.finfo(X.dtype).eps * len(X) * values[0]))
         if rank < k:
             raise ValueError(
-                f"method='power-gram' finds components of non-zero singular value only: "
-                f"n_components={k}, but the data have rank {rank}"
+                f"method='power-gram': n_components={k}, but the data have rank {rank}"
             )
         s, components = np.sqrt(values), (X.T @ U / np.sqrt(values)).T
     _, components = svd_flip(None, components, u_based_decision=False)
