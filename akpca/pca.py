@@ -100,9 +100,7 @@ def pca(
         values, U = power_method(X @ X.T, k, random_state=random_state)
         rank = int(np.sum(values > np.finfo(X.dtype).eps * len(X) * values[0]))
         if rank < k:
-            raise ValueError(
-                f"method='power-gram': n_components={k}, but the data have rank {rank}"
-            )
+            raise ValueError(f"method={method!r}: n_components={k}, but the data have rank {rank}")
         s, components = np.sqrt(values), (X.T @ U / np.sqrt(values)).T
     _, components = svd_flip(None, components, u_based_decision=False)
     return LinearCode(components.astype(X.dtype), mean, s.astype(X.dtype))

@@ -86,7 +86,7 @@ class Preimage(BaseEstimator, ABC):
 
     def decode(self, Y) -> np.ndarray:
         """Return samples, shape (m, d), whose codes are near the rows of Y, shape (m, k)."""
-        check_is_fitted(self)
+        check_is_fitted(self, "_n_components")
         Y = check_array(Y, dtype=[np.float64, np.float32], input_name="Y", estimator=self)
         if Y.shape[1] != self._n_components:
             raise ValueError(
