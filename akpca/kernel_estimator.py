@@ -32,6 +32,12 @@ KERNEL_CONSTRAINTS: dict = {
     "center": ["boolean"],
     "preimage": [StrOptions(set(PREIMAGES)), Preimage, None],
 }
+# of estimators with a learned inverse (`_ridge`)
+INVERSE_CONSTRAINTS: dict = {
+    "fit_inverse_transform": ["boolean"],
+    "alpha": [Interval(Real, 0, None, closed="left")],
+    "inverse_gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale"}), None],
+}
 
 
 class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -86,14 +92,9 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _resolve_kernel(self, n_features):
         """Set `kernel_` and `gamma_` from the parameters; return the kernel."""
         gamma = 1 / n_features if self.gamma is None else self.gamma
-        self.kernel_ = resolve_kernel(
-            self.kernel,
-            gamma=gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-            kernel_params=self.kernel_params,
-            n_jobs=self.n_jobs,
-        )
+        names = ("degree", "coef0", "kernel_params", "n_jobs")
+        params = {name: getattr(self, name) for name in names}
+        self.kernel_ = resolve_kernel(self.kernel, gamma=gamma, **params)
         # a kernel object has its own gamma
         given = isinstance(self.kernel, Kernel)
         self.gamma_ = gamma_of(self.kernel_, n_features) if given else gamma

@@ -20,7 +20,7 @@ from sklearn.utils.extmath import svd_flip
 
 from .eigen import EIGEN_SOLVERS, block_krylov, clean_eigenvalues, leading_eigenpairs
 from .kernel_code import KernelCode
-from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
+from .kernel_estimator import INVERSE_CONSTRAINTS, KERNEL_CONSTRAINTS, KernelEstimator
 from .kernels import CallableKernel, Precomputed, check_finite
 from .operators import FeatureOperator, KernelOperator, MatrixOperator, has_features
 
@@ -156,9 +156,8 @@ class KernelPCA(KernelEstimator):
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
         **KERNEL_CONSTRAINTS,
+        **INVERSE_CONSTRAINTS,
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "fit_inverse_transform": ["boolean"],
         "eigen_solver": [StrOptions(set(EIGEN_SOLVERS))],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
@@ -166,7 +165,6 @@ class KernelPCA(KernelEstimator):
         "remove_zero_eig": ["boolean"],
         "random_state": ["random_state"],
         "copy_X": ["boolean"],
-        "inverse_gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale"}), None],
         "memory_limit": [Interval(Real, 0, None, closed="left")],
         "verbose": ["verbose"],
     }
@@ -310,17 +308,12 @@ class KernelPCA(KernelEstimator):
         elif isinstance(operator, MatrixOperator) and self.eigen_solver != "krylov":
             # before the solver overwrites the matrix
             total = operator.trace()
-            values, vectors, self.eigen_solver_ = leading_eigenpairs(
-                operator.K,
-                k,
-                solver=self.eigen_solver,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                iterated_power=self.iterated_power,
-                random_state=self.random_state,
-                # a precomputed K is the caller's own if no copy was made
-                overwrite=not given and (self.kernel != "precomputed" or self.copy_X),
-            )
+            names = ("tol", "max_iter", "iterated_power", "random_state")
+            options = {"solver": self.eigen_solver, **{name: getattr(self, name) for name in names}}
+            # a precomputed K is the caller's own if no copy was made
+            overwrite = not given and (self.kernel != "precomputed" or self.copy_X)
+            found = leading_eigenpairs(operator.K, k, overwrite=overwrite, **options)
+            values, vectors, self.eigen_solver_ = found
             return values, vectors, total, None
         else:
             self._require_n_components(operator.shape[0])
@@ -344,13 +337,8 @@ class KernelPCA(KernelEstimator):
         return values, vectors, residuals
 
     def _iterate(self, operator, k):
-        result = block_krylov(
-            operator,
-            k,
-            tol=self.tol or MATRIX_FREE_TOL,
-            max_products=self.max_iter or 100,
-            random_state=self.random_state,
-        )
+        options = {"tol": self.tol or MATRIX_FREE_TOL, "max_products": self.max_iter or 100}
+        result = block_krylov(operator, k, random_state=self.random_state, **options)
         if not result.converged:
             warnings.warn(
                 f"eigen_solver='krylov' stopped after {result.n_products} products with relative "
@@ -365,9 +353,8 @@ class KernelPCA(KernelEstimator):
         n, dtype, center = len(vectors), operator.dtype, operator.center
         # bound on the rounding error of an eigenvalue
         noise = 4 * np.finfo(dtype).eps * np.abs(operator.plain_diagonal()).sum(dtype=np.float64)
-        values, vectors = values.astype(dtype), vectors.astype(dtype)
-        values = clean_eigenvalues(values, noise)
-        vectors, _ = svd_flip(u=vectors, v=None)
+        values = clean_eigenvalues(values.astype(dtype), noise)
+        vectors, _ = svd_flip(u=vectors.astype(dtype), v=None)
         if self.remove_zero_eig or self.n_components is None:
             values, vectors = values[values > 0], vectors[:, values > 0]
         self.eigenvalues_, self.eigenvectors_ = values, np.ascontiguousarray(vectors)

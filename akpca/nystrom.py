@@ -13,7 +13,7 @@ n. Only what the landmarks do not span is lost, and `error_` says how much that 
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +33,7 @@ from .eigen import (
     leading_eigenpairs,
 )
 from .kernel_code import KernelCode
-from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
+from .kernel_estimator import INVERSE_CONSTRAINTS, KERNEL_CONSTRAINTS, KernelEstimator
 from .kernels import BLOCK_ROWS, center_in_place, check_finite
 from .operators import KernelOperator
 from .preimage import solve_factor
@@ -128,10 +128,8 @@ class NystromKernelPCA(KernelEstimator):
         Number of samples, n.
     inverse_centers_ : ndarray of shape (n_centers, n_components)
         Centres of the learned inverse, if `fit_inverse_transform`.
-    kernel_, gamma_, preimage_, inverse_gamma_, dual_coef_
+    kernel_, gamma_, preimage_, inverse_gamma_, dual_coef_, n_features_in_, feature_names_in_
         As in `KernelPCA`.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
 
     Notes
     -----
@@ -162,13 +160,11 @@ class NystromKernelPCA(KernelEstimator):
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
         **KERNEL_CONSTRAINTS,
+        **INVERSE_CONSTRAINTS,
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
         "sampling": [StrOptions(set(SAMPLINGS))],
         "orthonormal": ["boolean"],
-        "fit_inverse_transform": ["boolean"],
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "inverse_gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale"}), None],
         "random_state": ["random_state"],
     }
 
@@ -359,8 +355,7 @@ class NystromKernelPCA(KernelEstimator):
     def _decompose(self, sums):
         """Find the components from the sums over all samples."""
         n, trace, missed, total, gram = sums
-        mean = total / n
-        scatter, variance = gram, trace
+        mean, scatter, variance = total / n, gram, trace
         if self.center:
             scatter = gram - n * np.outer(mean, mean)
             variance = trace - n * (mean @ mean)
@@ -409,8 +404,7 @@ class NystromKernelPCA(KernelEstimator):
         # KernelPCA's convention for signs, applied to the codes of the landmarks
         largest = np.abs(codes).argmax(axis=0)
         signs = np.where(codes[largest, np.arange(len(values))] < 0, -1, 1)
-        dtype = self._dtype
-        self.n_samples_seen_ = n
+        dtype, self.n_samples_seen_ = self._dtype, n
         self.eigenvalues_ = values.astype(dtype)
         self.explained_variance_ = self.eigenvalues_ / max(n - 1 if self.center else n, 1)
         # without variance there are no components

@@ -190,16 +190,11 @@ class KernelOperator(SampleOperator):
     """
 
     def __init__(self, X, kernel: Kernel, *, center: bool = True, verbose: bool = False):
-        self.X = check_samples(X, "X")
+        self.X = self.points = check_samples(X, "X")
         self.kernel = check_kernel(kernel)
         self.verbose = verbose
         self._terms = self.kernel.row_terms(self.X)
         super().__init__(self.X.shape[0], self.X.dtype, center)
-
-    @property
-    def points(self):
-        """The samples X."""
-        return self.X
 
     def _sweep(self, work: Callable[[Iterator[Tile]], np.ndarray]) -> np.ndarray:
         """Return the sum of ``work(tiles)`` over the threads' shares of the upper triangle.
@@ -327,10 +322,9 @@ class NormalizedOperator(KernelOperator):
     Laplacian. Parameters are as in `KernelOperator`.
     """
 
-    points = None  # new samples cannot be encoded: their row sums are not defined
-
     def __init__(self, X, kernel: Kernel, *, verbose: bool = False):
         super().__init__(X, kernel, center=False, verbose=verbose)
+        self.points = None  # new samples cannot be encoded: their row sums are not defined
 
     @cached_property
     def scale(self) -> np.ndarray:

@@ -166,9 +166,8 @@ class RidgePreimage(Preimage):
         self.gamma_ = 1 / codes.shape[1] if self.gamma is None else self.gamma
         if self.gamma == "scale":
             self.gamma_ = scale_gamma(codes if centers is None else centers)
-        self._kernel = self.kernel
-        if isinstance(self.kernel, str):
-            self._kernel = make_kernel(self.kernel, gamma=self.gamma_)
+        named = isinstance(self.kernel, str)
+        self._kernel = make_kernel(self.kernel, gamma=self.gamma_) if named else self.kernel
         self._mean = np.asarray(targets.mean(axis=0)).ravel() * self.fit_intercept
         rest = targets - self._mean if self.fit_intercept else targets
         regression = kernel_ridge(self._kernel, codes, rest, self.alpha, centers=centers)
@@ -193,8 +192,8 @@ def kernel_ridge(
     Codes Y have shape (n, k), targets X (n, d), C (n_centers, k) and B (n_centers, d). Without
     `centers` all codes are centres, and B = (K + alpha I)^-1 X. With fewer, B minimises
     ||X - k(Y, C) B||^2 + alpha tr(B^T k(C, C) B): with L L^T = k(C, C) and F = k(Y, C) L^-T, this
-    is ridge regression on the features F, with normal equations for C alone. Linearly dependent
-    centres are left out, and targets may be sparse.
+    is ridge regression on the features F, with normal equations for C alone; then linearly
+    dependent centres are left out, and targets may be sparse.
     """
     if centers is None:
         K = kernel(codes)
@@ -262,12 +261,8 @@ class EigenvectorPreimage(Preimage):
         self.sign = sign
 
     def supports(self, kernel):  # noqa: D102
-        return (
-            isinstance(kernel, Polynomial)
-            and kernel.degree == 2
-            and kernel.coef0 >= 0
-            and (kernel.gamma is None or kernel.gamma > 0)
-        )
+        quadratic = isinstance(kernel, Polynomial) and kernel.degree == 2 and kernel.coef0 >= 0
+        return quadratic and (kernel.gamma is None or kernel.gamma > 0)
 
     def _fit(self, code):
         X = code.points
@@ -277,11 +272,9 @@ class EigenvectorPreimage(Preimage):
         if self._root_coef0:
             self._Z = np.hstack([self._Z, np.full((len(X), 1), self._root_coef0, X.dtype)])
         # M is affine in y: with few components, add up their d x d matrices and the mean's
-        size = self._Z.shape[1]
-        self._basis = None
-        if (code.weights.shape[1] + 1) * size**2 <= MAX_STORED_VALUES:
-            columns = [*code.weights.T, code.origin]
-            self._basis = np.array([((self._Z.T * column) @ self._Z).ravel() for column in columns])
+        columns, Z, self._basis = [*code.weights.T, code.origin], self._Z, None
+        if len(columns) * Z.shape[1] ** 2 <= MAX_STORED_VALUES:
+            self._basis = np.array([((Z.T * column) @ Z).ravel() for column in columns])
         if self.sign == "nearest":
             self._neighbors = NearestNeighbors(n_neighbors=1).fit(code.codes)
 

@@ -1,7 +1,7 @@
-"""What a long fit tells while it runs: one callback protocol and one warning for all estimators.
+"""Progress of long fits: one callback protocol and one warning for all estimators.
 
-A callback is called with one `FitProgress` after every pass over the data. If its answer is true,
-the fit ends there and keeps what it has. An interrupt (Ctrl-C) does the same, with a warning.
+A callback is called with one `FitProgress` after every pass over the data. If it returns a true
+value, the fit ends there and keeps what it has. An interrupt does the same, with a warning.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ class FitProgress:
     loss : float or None
         What the fit minimises, where it is known without further work.
     model : object
-        What has been learned so far. For an estimator it is the estimator itself, fitted up to
-        this pass.
+        What has been learned so far; for estimators the estimator itself.
     """
 
     n_iter: int

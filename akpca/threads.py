@@ -1,8 +1,8 @@
 """BLAS threads: all of them for large products, one for loops over small matrices.
 
 Threads that share a small product must wait for each other after each call. That costs nothing on
-a quiet machine; beside another busy process, a thread waits until the other one gets its turn, and
-a loop over small matrices takes several times as long as with one thread.
+a quiet machine; beside another busy process, a thread waits until the scheduler runs the other one,
+and a loop over small matrices takes several times as long as with one thread.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
-# Floating-point operations of a product, some 20 ms of work, from which on several threads pay
-# even if they have to wait for a turn of another process.
+# Floating-point operations of a product, some 20 ms of work, above which several threads are faster
+# even beside another busy process.
 LARGE_PRODUCT = 5e8
 
 
@@ -28,11 +28,7 @@ def _controller() -> ThreadpoolController:
 def one_blas_thread(flops: float = 0.0) -> Iterator[None]:
     """Limit BLAS to one thread, for a loop over small matrices.
 
-    Parameters
-    ----------
-    flops : float, default=0.0
-        Floating-point operations of a typical product in the loop. From `LARGE_PRODUCT` on there
-        is no limit.
+    There is no limit if a typical product in the loop takes `LARGE_PRODUCT` or more `flops`.
     """
     if flops >= LARGE_PRODUCT:
         yield
