@@ -169,8 +169,8 @@ def test_tracked_products_change_nothing(K):
     plain = kernel.start_state(operator, start(), gain)
     tracked = kernel.start_state(operator, start(), gain, track=True)
     for block in (order[:40], order[40:]):
-        plain = kernel.kernel_block(operator, plain, gain, block, L, np.inf)
-        tracked = kernel.kernel_block(operator, tracked, gain, block, L, np.inf)
+        plain = kernel.kernel_block(operator, plain, gain, block)
+        tracked = kernel.kernel_block(operator, tracked, gain, block)
     np.testing.assert_allclose(tracked.A, plain.A, atol=1e-13)
     np.testing.assert_allclose(tracked.small.gram, plain.A @ K @ plain.A.T, atol=1e-12)
 

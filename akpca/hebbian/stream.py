@@ -193,10 +193,8 @@ class KernelStream(KernelEstimator):
     ----------
     n_components : int, default=2
         r, the number of components.
-    kernel : str, Kernel or callable, default='rbf'
-        As in :class:`akpca.KernelPCA`, but not 'precomputed'.
-    gamma, degree, coef0, kernel_params, n_jobs
-        Of the kernel, as in :class:`akpca.KernelPCA`.
+    kernel, gamma, degree, coef0, kernel_params, n_jobs
+        As in :class:`akpca.KernelHebbian`, but the kernel can't be 'precomputed'.
     center : bool, default=True
         Centre each sample, in feature space, by the mean of all samples so far.
     gain : 'auto' or Gain, default='auto'
@@ -223,10 +221,9 @@ class KernelStream(KernelEstimator):
     eigenvalues_ : ndarray of shape (n_components,)
         Of the (centred) kernel matrix of all samples so far, estimated from the outputs; late
         ones count more, as in :class:`akpca.GeneralizedHebbian`.
-    norms_ : ndarray of shape (n_components,)
-        Norms of the components before they were scaled to 1; far from 1, they need more samples.
-    coefficients_ : ndarray of shape (n_components, n_points)
-        Coefficients before that.
+    norms_, coefficients_ : ndarray of shape (n_components,) and (n_components, n_points)
+        Norms of the components before they were scaled to 1, and their coefficients then. Norms
+        far from 1 need more samples.
     lost_ : float
         Relative loss of the components' squared norms by projections on fewer points, added up;
         0 without a budget.
@@ -234,14 +231,8 @@ class KernelStream(KernelEstimator):
         Samples seen and steps made. They differ only after `continue_from`.
     n_iter_ : int
         Passes over the data: 1, or those of the model that was continued.
-    kernel_ : Kernel
-        The kernel that was used.
-    gamma_ : float
-        The value of gamma that was used.
-    preimage_ : Preimage
-        The fitted decoder, if `preimage`.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
+        As in :class:`akpca.KernelHebbian`.
 
     See Also
     --------
@@ -317,11 +308,6 @@ class KernelStream(KernelEstimator):
         Returns
         -------
         self : object
-
-        Raises
-        ------
-        DivergenceError
-            As `partial_fit`.
         """
         return self._take(X, first=True, n_start=max(START_SAMPLES, self.n_components))
 
@@ -330,7 +316,8 @@ class KernelStream(KernelEstimator):
         """Take in the next samples of a stream, one step each.
 
         After the first call, whose samples give the directions to start from, it makes no
-        difference beyond rounding how a stream is cut, unless there is a `budget`.
+        difference beyond rounding how a stream is cut, unless there is a `budget`. If a gain that
+        was given is too large, a :class:`akpca.DivergenceError` is raised and nothing of X is kept.
 
         Parameters
         ----------
@@ -341,11 +328,6 @@ class KernelStream(KernelEstimator):
         Returns
         -------
         self : object
-
-        Raises
-        ------
-        DivergenceError
-            If a gain that was given is too large for these data. Nothing of X is kept.
         """
         return self._take(X, first=not hasattr(self, "_state"))
 
