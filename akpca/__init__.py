@@ -1,7 +1,6 @@
 """Kernel PCA and its online and autoencoding relatives."""
 
-from .autoencoding import AKPCA
-from .data_span import DataSpanAKPCA
+from .autoencoding import AKPCA, DataSpanAKPCA
 from .datasets import Dataset, dataset_names, load_dataset
 from .hebbian import DivergenceError, GeneralizedHebbian, KernelHebbian, KernelStream
 from .kernel_pca import KernelPCA

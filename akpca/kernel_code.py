@@ -61,6 +61,17 @@ class KernelCode:
     targets: np.ndarray | None = None
     means: np.ndarray | None = None
 
+    def __post_init__(self) -> None:
+        """Check that the shapes agree."""
+        m, k = self.weights.shape
+        shapes = {"offset": (k,), "mean_weights": (m,), "means": (m,)}
+        if self.targets is not None and self.codes is not None:
+            shapes["codes"] = (self.targets.shape[0], k)
+        for name, shape in shapes.items():
+            value = getattr(self, name)
+            if value is not None and value.shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {value.shape}")
+
     def encode(self, X) -> np.ndarray:
         """Return the codes f(x) of the rows of X, shape (n_new, k), block by block.
 

@@ -19,12 +19,13 @@ from sklearn.base import (
     clone,
 )
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .kernel_code import KernelCode
-from .kernels import KERNELS, Kernel, gamma_of, resolve_kernel
-from .preimage import PREIMAGES, Preimage, make_preimage
+from .kernels import KERNELS, Kernel, gamma_of, resolve_kernel, with_gamma
+from .preimage import PREIMAGES, Preimage, RidgePreimage, make_preimage, scale_gamma
 
 KERNEL_CONSTRAINTS: dict = {
     "kernel": [StrOptions(set(KERNELS) | {"precomputed"}), callable],
@@ -58,7 +59,7 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         X_new : ndarray of shape (n_new, n_components)
         """
         check_is_fitted(self, "_code")
-        if not hasattr(self._code.points, "encode"):
+        if self._code.kernel is not None and not hasattr(self._code.points, "encode"):
             X = self._validate(X, reset=False)
         return self._code.encode(X)
 
@@ -78,11 +79,12 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         check_is_fitted(self, "_code")
         decoder = self._decoder if preimage is None else self._fit_preimage(preimage)
         if decoder is None:
+            learned = "fit_inverse_transform=True or " * hasattr(self, "fit_inverse_transform")
             raise NotFittedError(
-                f"inverse_transform needs a decoder, and this {type(self).__name__} was made "
-                f"without: give preimage, one of {', '.join(PREIMAGES)}, or "
-                "fit_inverse_transform=True where there is that parameter"
+                f"inverse_transform needs {learned}a preimage (one of {', '.join(PREIMAGES)}), "
+                f"which was not given when this {type(self).__name__} was made"
             )
+        X = check_array(X, dtype=[np.float64, np.float32], input_name="X", estimator=self)
         return decoder.decode(X)
 
     def _validate(self, X, *, reset=True, **options):
@@ -143,6 +145,17 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             )
         decoder = make_preimage(preimage) if isinstance(preimage, str) else clone(preimage)
         return decoder.fit(self._code)
+
+    def _ridge(self, codes):
+        """Return the learned inverse before its fit: a regression with the same kernel, on codes.
+
+        It is for estimators with the parameters `alpha` and `inverse_gamma`.
+        """
+        self.inverse_gamma_ = self.gamma_ if self.inverse_gamma is None else self.inverse_gamma
+        if self.inverse_gamma == "scale":
+            self.inverse_gamma_ = scale_gamma(codes)
+        kernel = with_gamma(self.kernel_, self.inverse_gamma_)
+        return RidgePreimage(kernel=kernel, alpha=self.alpha, fit_intercept=False)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -468,10 +468,11 @@ def half_shift(means: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def center_in_place(K: np.ndarray, means: np.ndarray) -> None:
     """Centre a symmetric kernel matrix in feature space, K <- H K H, from its row means."""
-    shift = half_shift(means, K.dtype)
-    for rows in gen_batches(len(K), BLOCK_ROWS):
-        K[rows] -= shift
-        K[rows] -= shift[rows, None]
+    with np.errstate(invalid="ignore"):  # what is not finite shows in the means
+        shift = half_shift(means, K.dtype)
+        for rows in gen_batches(len(K), BLOCK_ROWS):
+            K[rows] -= shift
+            K[rows] -= shift[rows, None]
 
 
 def _as_kernel(other: Kernel | Real) -> Kernel:

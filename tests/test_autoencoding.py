@@ -20,19 +20,14 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
-from akpca import KernelPCA, objectives, pca, reference, relative_error
-from akpca.autoencoding import (
-    AKPCA,
-    best_factors,
-    choose_constant,
-    encode,
-    gradients,
-    kpca_start,
-    matrix_product,
-    pca_start,
-    principal_axes,
-)
-from akpca.optim import SGD
+from akpca import AKPCA, KernelPCA, pca, reference, relative_error
+from akpca.autoencoding import DenseModel, objectives
+from akpca.autoencoding.coordinates import Coordinates
+from akpca.autoencoding.heuristics import choose_constant
+from akpca.autoencoding.models import best_factors, score
+from akpca.autoencoding.optimizers import OPTIMIZERS, SGD
+from akpca.autoencoding.training import Descent
+from akpca.pca import principal_axes
 
 QUICK = {"n_epochs": 4, "random_state": 0}
 
@@ -69,7 +64,7 @@ CHECKED = [AKPCA(), AKPCA(objective="spectral", offset=False, n_epochs=3)]
 
 @parametrize_with_checks(CHECKED)
 def test_scikit_learn_check(estimator, check):
-    """scikit-learn's contract for estimators, a check a test."""
+    """scikit-learn's contract for estimators, one test for each check."""
     check(estimator)
 
 
@@ -156,7 +151,7 @@ def test_spectral_norm_sees_both_ends():
 # ------------------------------------------------------------------ gradients
 
 
-@pytest.mark.parametrize("name", ["spectral", "reconstruction", "weighted"])
+@pytest.mark.parametrize("name", ["spectral", "reconstruction"])
 @pytest.mark.parametrize("d", [9, 60])
 @pytest.mark.parametrize("constant", [False, True])
 def test_gradients_by_finite_differences(name, d, constant):
@@ -167,22 +162,21 @@ def test_gradients_by_finite_differences(name, d, constant):
     if constant:
         B = np.concatenate([B, inside(np.eye(d)[None] * 0.1)], axis=1)
     start = objectives.mixed_start(np.ones(d), X.shape)
-    weights = rng.uniform(0, 1, d)
+    model = DenseModel(A, B)
 
     def loss(product):
         if name == "spectral":
             return objectives.spectral(product, X, start, steps=None)
-        w = weights if name == "weighted" else None
-        return objectives.reconstruction(product, X, start, steps=None, weights=w)
+        return objectives.reconstruction(product, X, start, steps=None)
 
-    _, dA, dB, _ = gradients(A, B, X, loss)
+    _, (dA, dB), _ = model.gradients(X, loss)
     for p, g in ((A, dA), (B, dB)):
         direction = rng.standard_normal(p.shape)
         direction += direction.transpose(2, 1, 0)
         h, values, kept = 1e-5 / np.linalg.norm(direction), [], p.copy()
         for sign in (1, -1):
             p[...] = kept + sign * h * direction
-            values.append(gradients(A, B, X, loss)[0].mean())
+            values.append(model.gradients(X, loss)[0].mean())
         p[...] = kept
         slope = (values[0] - values[1]) / (2 * h)
         assert np.sum(g * direction) == pytest.approx(slope, rel=1e-5)
@@ -201,9 +195,10 @@ def test_reconstruction_gradient_is_zero_where_the_decoder_answers_zero():
 def test_losses_and_codes_equal_the_literal_ones(form):
     """f(x)_j = x^T A_j x and the sum of losses is (18), line by line."""
     A, B, X = random_problem()
-    Y = encode(inside(A), X)
+    model = DenseModel(inside(A), inside(B))
+    Y = model.encode(X)
     np.testing.assert_allclose(Y, [[x @ A_j @ x for A_j in A] for x in X])
-    product = matrix_product(inside(B), Y, form=form)
+    product = model.product(Y, form=form)
     losses, _, _ = objectives.spectral(product, X, np.ones(9), steps=None)
     assert losses.sum() == pytest.approx(reference.akpca_objective(A, B, X), rel=1e-12)
 
@@ -215,20 +210,20 @@ def test_fast_step_equals_the_literal_minibatch_step(d):
     The literal subgradient by B_j is u v^T, symmetric since u = +-v.
     """
     A, B, X = random_problem(d=d)
-    params = [inside(A), inside(B)]
+    model = DenseModel(inside(A), inside(B))
     start = objectives.mixed_start(np.ones(d), X.shape)
 
     def gradient(params):
         def loss(product):
             return objectives.spectral(product, X, start, steps=None, tol=1e-12)
 
-        return list(gradients(*params, X, loss)[1:3])
+        return model.gradients(X, loss, params)[1]
 
-    SGD().step(params, gradient, 0.01)
+    SGD().step(model.params, gradient, 0.01)
     literal = [reference.akpca_subgradient(A, B, x) for x in X]
     for m, p in enumerate((A, B)):
         expected = p - 0.01 * np.mean([g[m] for g in literal], axis=0)
-        np.testing.assert_allclose(params[m].transpose(1, 0, 2), expected, atol=1e-8)
+        np.testing.assert_allclose(model.matrices(model.params[m]), expected, atol=1e-8)
 
 
 def test_data_span_reference_by_finite_differences_and_by_the_full_matrices():
@@ -322,23 +317,21 @@ def test_constant_3_is_tight():
 def test_kpca_start_is_kernel_pca():
     """Codes and reconstructions of uncentred degree-2 kernel PCA, up to signs of components."""
     X = np.random.default_rng(0).uniform(0, 1, (40, 6))
-    A, B = kpca_start(X, 4, 0)
+    start = DenseModel.start(X, 4, offset=False, random_state=0)
     options = {"kernel": "poly", "degree": 2, "gamma": 1, "coef0": 0, "center": False}
     peer = KernelPCA(4, preimage="eigenvector", **options).fit(X)
-    np.testing.assert_allclose(np.abs(encode(A, X)), np.abs(peer.transform(X)), atol=1e-8)
+    np.testing.assert_allclose(np.abs(start.encode(X)), np.abs(peer.transform(X)), atol=1e-8)
     model = AKPCA(4, offset=False, n_epochs=0, precision="double").fit(X)
     X_hat = peer.inverse_transform(peer.transform(X))
     np.testing.assert_allclose(model.inverse_transform(model.transform(X)), X_hat, atol=1e-7)
-    np.testing.assert_array_equal(A, B)
+    np.testing.assert_array_equal(*start.params)
 
 
 def start_excess(X, k, c, **options):
     """Return by how much the start's error is above PCA's, relative to it."""
     Z = np.hstack([X, np.full((len(X), 1), c)])
-    A, B = pca_start(Z, k, 0, **options)
-    Y = np.hstack([encode(A, Z), np.ones((len(X), 1))])
-    axis = np.eye(Z.shape[1])[-1]
-    Z_hat, _ = objectives.decode(matrix_product(B, Y), axis, shape=Z.shape, towards=axis)
+    model = DenseModel.start(Z, k, offset=True, random_state=0, **options)
+    Z_hat = np.vstack([block for _, block, _ in model.decode(model.encode(Z))])
     return relative_error(X, Z_hat[:, :-1]) / relative_error(X, pca(X, k).reconstruct(X)) - 1
 
 
@@ -452,7 +445,7 @@ def test_fitted_attributes_are_the_formulas(digits):
         Z = X[:4] - model.mean_
         if offset:
             Z = np.hstack([Z, np.full((4, 1), model.constant_)])
-        A, B = model.components_
+        A, B = model.encoder_, model.decoder_
         assert A.shape == B.shape == (3, Z.shape[1], Z.shape[1])
         np.testing.assert_array_equal(A, A.swapaxes(1, 2))
         np.testing.assert_array_equal(B, B.swapaxes(1, 2))
@@ -503,7 +496,7 @@ def test_many_features_cost_only_what_samples_span(digits):
     """60 samples of 5,000 features: components of rank 59 and no matrix of 5,000 x 5,000."""
     X = digits[0][:60] @ np.random.default_rng(0).standard_normal((64, 5000))
     model = AKPCA(3, n_epochs=20, random_state=0).fit(X)
-    assert model._encoder.size < 3 * 61**2
+    assert model._model.params[0].size < 3 * 61**2
     linear = pca(X, 3)
     assert error(model, X) < 0.8 * relative_error(X, linear.reconstruct(X))
 
@@ -514,7 +507,7 @@ def test_features_that_never_vary_have_no_components(digits):
     never = np.ptp(X, axis=0) == 0
     assert never.any()
     model = AKPCA(4, **QUICK).fit(X)
-    for T in (*model.components_, model.decoder_offset_[None]):
+    for T in (model.encoder_, model.decoder_, model.decoder_offset_[None]):
         assert np.abs(T[:, :-1][:, never]).max() < 1e-6 * np.abs(T).max()
 
 
@@ -522,13 +515,16 @@ def test_features_that_never_vary_have_no_components(digits):
 def test_partial_fit_leaves_the_axes(offset, digits):
     """Between `fit` and `partial_fit` the model stays the same, but for rounding."""
     X, X_new = digits
-    model = AKPCA(4, offset=offset, **QUICK).fit(X)
+    model = AKPCA(4, offset=offset, precision="double", **QUICK).fit(X)
     codes = model.transform(X_new)
     X_hat, matrices = model.inverse_transform(codes), model.decoder_
-    model._leave_axes()
-    np.testing.assert_allclose(model.transform(X_new), codes, atol=1e-8)
-    np.testing.assert_allclose(model.inverse_transform(codes), X_hat, atol=1e-6)
-    np.testing.assert_allclose(model.decoder_, matrices, atol=1e-12)
+    still = clone(model).set_params(learning_rate=1e-300)
+    vars(still).update({k: v for k, v in vars(model).items() if k != "learning_rate"})
+    still.partial_fit(X_new[:1])
+    assert still._coordinates.axes is None
+    np.testing.assert_allclose(still.transform(X_new), codes, atol=1e-8)
+    np.testing.assert_allclose(still.inverse_transform(codes), X_hat, atol=1e-6)
+    np.testing.assert_allclose(still.decoder_, matrices, atol=1e-12)
     model.set_params(learning_rate=0.05)
     before = error(model, X_new)
     for _ in range(3):
@@ -669,13 +665,14 @@ def test_interrupt_leaves_a_usable_model(digits):
     """Ctrl-C in the third epoch: a warning, the best model of two epochs, which works."""
     X = digits[0]
 
-    def interrupt(model, epoch):
-        if epoch == 2:
+    def interrupt(state):
+        if state.n_iter == 3:
             raise KeyboardInterrupt
 
     model = AKPCA(3, n_epochs=10, random_state=0, callback=interrupt)
-    with pytest.warns(UserWarning, match="interrupted"):
+    with pytest.warns(ConvergenceWarning, match="interrupted") as caught:
         model.fit(X)
+    assert caught[0].filename == __file__
     assert model.n_iter_ == 3
     assert error(model, X) < model.monitor_curve_[0] / np.mean(np.sum(X**2, axis=1))
 
@@ -685,9 +682,11 @@ def test_callback_sees_the_model_and_may_stop(digits):
     X = digits[0]
     errors = []
 
-    def stop(model, epoch):
-        errors.append(error(model, X))
-        return epoch == 1
+    def stop(state):
+        errors.append(error(state.model, X))
+        assert (state.n_iter, state.n_iter_max) == (len(errors), 10)
+        assert state.loss == state.model.loss_curve_[-1]
+        return state.n_iter == 2
 
     model = AKPCA(3, n_epochs=10, random_state=0, callback=stop).fit(X)
     assert model.n_iter_ == len(errors) == 2
@@ -780,8 +779,8 @@ def test_forming_matrices_changes_nothing(digits, monkeypatch):
     X = digits[0][:100]
     model = AKPCA(13, n_epochs=2, precision="double", random_state=0)
     formed = clone(model).fit(X).encoder_
-    monkeypatch.setattr("akpca.autoencoding.FORM_IN_TRAINING", 1000)
-    monkeypatch.setattr("akpca.autoencoding.FORM_IN_DECODING", 1000)
+    monkeypatch.setattr("akpca.autoencoding.models.FORM_IN_TRAINING", 1000)
+    monkeypatch.setattr("akpca.autoencoding.models.FORM_IN_DECODING", 1000)
     np.testing.assert_allclose(clone(model).fit(X).encoder_, formed, atol=1e-6)
 
 
@@ -809,6 +808,7 @@ def test_degenerate_samples(offset):
         ({"init": "kpca"}, "init='kpca' needs offset=False"),
         ({"init": "pca", "offset": False}, "init='pca' needs offset=True"),
         ({"noise": "pink"}, "noise"),
+        ({"solver": "lbfgs"}, "solver"),
         ({"noise": "speckle", "noise_level": 1.5}, "noise_level=1.5 must be from 0 to 1"),
         ({"learning_rate": 0.0}, "learning_rate"),
         ({"early_stopping": True, "validation_fraction": 0.95}, "validation_fraction=0.95"),
@@ -882,3 +882,79 @@ def test_pickle_clone_and_pipeline(digits):
     assert list(model.get_feature_names_out()) == ["akpca0", "akpca1", "akpca2"]
     pipeline = make_pipeline(decomposition.PCA(20), AKPCA(3, **QUICK)).fit(X)
     assert pipeline.inverse_transform(pipeline.transform(X)).shape == X.shape
+
+
+def test_partial_fit_draws_new_random_numbers_in_each_call(digits):
+    """The order of samples and the noise of a call are not those of the call before."""
+    X, seen = digits[0][:50], []
+
+    def noise(X, rng):
+        seen.append((X.copy(), rng.standard_normal()))
+        return X
+
+    model = AKPCA(2, noise=noise, random_state=0)
+    for _ in range(3):
+        model.partial_fit(X)
+    orders, draws = zip(*seen, strict=True)
+    assert len(set(draws)) == 3
+    assert not np.allclose(orders[1], orders[2], atol=1e-3)
+    again = AKPCA(2, noise=noise, random_state=0)
+    for _ in range(3):
+        again.partial_fit(X)
+    np.testing.assert_array_equal(again.encoder_, model.encoder_)  # still the same from one seed
+
+
+def state_of(model):
+    """Return what a fit leaves behind, by names, in comparable form."""
+    state = {name: value for name, value in vars(model).items() if name.endswith("_")}
+    return state | {name: getattr(model, name) for name in ("encoder_", "decoder_")}
+
+
+@pytest.mark.parametrize("first", ["fit", "partial_fit"])
+def test_a_refit_leaves_nothing_of_the_first_fit(first, digits):
+    """Other data, other features, no names: the attributes are those of a fresh estimator."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(digits[0][:100, 20:40]).rename(columns="pixel{}".format)
+    model = AKPCA(3, **QUICK)
+    getattr(model, first)(frame)
+    assert model.feature_names_in_[0] == "pixel0"
+    model.partial_fit(frame)
+    X = digits[0][100:250]
+    model.fit(X)
+    fresh = AKPCA(3, **QUICK).fit(X)
+    ours, theirs = state_of(model), state_of(fresh)
+    assert ours.keys() == theirs.keys()
+    for name, value in theirs.items():
+        np.testing.assert_array_equal(ours[name], value, err_msg=name)
+    # and the next stream is that of the fresh one
+    np.testing.assert_array_equal(model.partial_fit(X).encoder_, fresh.partial_fit(X).encoder_)
+
+
+def test_partial_fit_after_fit_does_not_keep_the_curves_of_another_model(digits):
+    """What was monitored in `fit` is not the model after `partial_fit`."""
+    X = digits[0][:150]
+    model = AKPCA(3, **QUICK).fit(X).partial_fit(X)
+    assert model.n_iter_ == len(model.loss_curve_) == 5
+    assert model.monitor_curve_ == model.gap_curve_ == []
+    assert model.best_epoch_ == 5
+
+
+@pytest.mark.parametrize("solver", ["adam", "svrg"])
+def test_training_works_on_any_model(solver):
+    """A descent by hand, without an estimator: the loss falls, and the best iterate comes out."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(0, 1, (60, 6))
+    coordinates = Coordinates.measured(X, offset=False)
+    Z = coordinates.forward(X, np.dtype(np.float64))
+    np.testing.assert_allclose(coordinates.backward(Z), X)
+    model = DenseModel.start(Z, 2, offset=False, random_state=0)
+    options = {"objective": "reconstruction", "batch_size": 20, "rate": 0.5, "warm": 0.3}
+    options |= {"penalty": 0.0, "noise": None, "noise_level": 0.0}
+    descent = Descent(model, coordinates, OPTIMIZERS[solver](), rng, **options)
+    result = descent.run(Z, Z[:0], 10, callback=lambda result: result.n_iter == 8)
+    assert result.n_iter == len(result.loss_curve) == len(result.monitor_curve) - 1 == 8
+    assert result.monitor_curve[result.best_epoch] == min(result.monitor_curve)
+    error, _ = score(result.model, Z, Z, 1e-8)
+    best = result.monitor_curve[result.best_epoch]
+    assert error * coordinates.scale**2 == pytest.approx(best, rel=1e-3)
+    assert best < result.monitor_curve[0]

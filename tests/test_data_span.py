@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
-from akpca import KernelPCA, data_span, objectives, pca, reconstruction_error, reference
-from akpca.autoencoding import AKPCA, encode, gradients
-from akpca.data_span import DataSpanAKPCA, Span, span_gradients
+from akpca import AKPCA, DataSpanAKPCA, KernelPCA, pca, reconstruction_error, reference
+from akpca.autoencoding import DenseModel, Span, SpanModel, models, objectives
 
 LOSSES = {"spectral": objectives.spectral, "reconstruction": objectives.reconstruction}
 FORMS = [{"offset": True}, {"offset": False}]
@@ -75,7 +75,7 @@ def error(model, X):
     ]
 )
 def test_scikit_learn_check(estimator, check):
-    """scikit-learn's contract for estimators, a check a test."""
+    """scikit-learn's contract for estimators, one test for each check."""
     check(estimator)
 
 
@@ -88,8 +88,9 @@ def test_no_check_is_missing():
 
 
 ARRAY_API_CHECK = """
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import estimator_checks_generator
-from akpca.data_span import DataSpanAKPCA
+from akpca import DataSpanAKPCA
 for estimator, check in estimator_checks_generator(DataSpanAKPCA(n_epochs=1)):
     if check.func.__name__ == "check_array_api_input":
         check(estimator)
@@ -168,12 +169,15 @@ def test_enough_landmarks_hold_any_akpca_model(d, k, constant, objective, seed):
     H, G = (np.einsum("rjs,ris->ji", T, basis) for T in (A, B))
     np.testing.assert_allclose(span.matrices(span.expand(G)), B, atol=1e-6)
     loss = exact_loss(objective, X, constant)
-    expected, _, _, _ = gradients(A, B, X, loss)
-    losses, _, _, _ = span_gradients(span, H, G, X, loss)
+    dense, model = DenseModel(A, B), SpanModel(span, H, G)
+    expected, _, _ = dense.gradients(X, loss)
+    losses, _, _ = model.gradients(X, loss)
     np.testing.assert_allclose(losses, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
-    np.testing.assert_allclose(
-        span.inner(X, X) @ span.expand(H).T, encode(A, X), rtol=1e-6, atol=1e-6
-    )
+    np.testing.assert_allclose(model.encode(X), dense.encode(X), rtol=1e-6, atol=1e-6)
+    V = rng.standard_normal(X.shape)
+    Y = dense.encode(X)
+    expected = dense.product(Y)(V)
+    np.testing.assert_allclose(model.product(Y)(V), expected, atol=1e-5 * np.abs(expected).max())
 
 
 def test_the_encoder_loses_nothing_on_the_landmarks():
@@ -187,7 +191,9 @@ def test_the_encoder_loses_nothing_on_the_landmarks():
     assert span.size == 8 < d * (d + 1) // 2
     H = np.einsum("rjs,ris->ji", A, span.matrices(span.expand(np.eye(span.size))))
     assert np.abs(span.matrices(span.expand(H)) - A).max() > 0.1
-    np.testing.assert_allclose(span.inner(Z, Z) @ span.expand(H).T, encode(A, Z), rtol=1e-6)
+    np.testing.assert_allclose(
+        SpanModel(span, H, H).encode(Z), DenseModel(A, A).encode(Z), rtol=1e-6
+    )
 
 
 # ------------------------------------------------------------------------------ gradients
@@ -197,7 +203,7 @@ def test_gradient_is_the_literal_one():
     """The fast gradient is the mean of (25) and (26), through the whitening H -> H W^T."""
     span, H, G = random_model(7, 12, 3, False, scale=1.0)
     X = np.random.default_rng(4).standard_normal((9, 7))
-    losses, dH, dG, _ = span_gradients(span, H, G, X, exact_loss("spectral", X, False))
+    losses, (dH, dG), _ = SpanModel(span, H, G).gradients(X, exact_loss("spectral", X, False))
     raw = span.expand(H), span.expand(G), span.landmarks
     np.testing.assert_allclose(
         losses, [reference.data_span_objective(*raw, x) for x in X], rtol=1e-10
@@ -224,13 +230,14 @@ def test_gradient_against_finite_differences(objective, constant, noise):
     X = samples(8, 6, constant, 4)
     noisy = X + noise * np.random.default_rng(9).standard_normal(X.shape)
     loss = exact_loss(objective, X, constant)
-    _, dH, dG, _ = span_gradients(span, H, G, noisy, loss)
+    model = SpanModel(span, H, G)
+    _, (dH, dG), _ = model.gradients(noisy, loss)
     rng = np.random.default_rng(1)
     for _ in range(4):
         U, V = rng.standard_normal(H.shape), rng.standard_normal(G.shape)
 
         def mean_loss(step, U=U, V=V):
-            return span_gradients(span, H + step * U, G + step * V, noisy, loss)[0].mean()
+            return model.gradients(noisy, loss, [H + step * U, G + step * V])[0].mean()
 
         step = 1e-5
         numerical = (mean_loss(step) - mean_loss(-step)) / (2 * step)
@@ -353,12 +360,12 @@ def test_interrupt_leaves_a_usable_model(digits):
     """Ctrl-C in mid-fit keeps the best iterate so far, and says so."""
     X = digits[0][:150]
 
-    def interrupt(model, epoch):
-        if epoch == 1:
+    def interrupt(state):
+        if state.n_iter == 2:
             raise KeyboardInterrupt
 
     model = DataSpanAKPCA(3, n_landmarks=40, n_epochs=50, random_state=0, callback=interrupt)
-    with pytest.warns(UserWarning, match="interrupted"):
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
         model.fit(X)
     assert model.n_iter_ == 2
     start = clone(model).set_params(n_epochs=0, callback=None).fit(X)
@@ -448,7 +455,7 @@ def test_decoding_does_not_depend_on_the_route(form, digits, monkeypatch):
     X = digits[0][:150]
     model = DataSpanAKPCA(3, **form, n_landmarks=50, n_epochs=1, random_state=0).fit(X)
     formed = reconstructed(model, X)
-    monkeypatch.setattr(data_span, "FORMED_SIZE", 0)
+    monkeypatch.setattr(models, "FORMED_SPAN_SIZE", 0)
     np.testing.assert_allclose(reconstructed(model, X), formed, atol=1e-5)
 
 

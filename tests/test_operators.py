@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, eigsh
 from threadpoolctl import threadpool_limits
 
 from akpca import KernelOperator, operators, reference
 from akpca.kernels import RBF, Chi2, Cosine, Laplacian, Linear, Polynomial, Sigmoid
-from akpca.operators import FeatureOperator, has_features
+from akpca.operators import FeatureOperator, MatrixOperator, has_features
 
 KERNELS = [
     Linear(),
@@ -42,7 +43,7 @@ def dense(X, kernel, center):
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("center", [True, False])
 def test_kernel_operator_equals_the_dense_matrix(kernel, center, X):
-    """Products, columns, trace, norm and the whole matrix, to 1e-10."""
+    """Products, rows, diagonal, trace, norm and the whole matrix, to 1e-10."""
     K = dense(X, kernel, center)
     operator = KernelOperator(X, kernel, center=center)
     V = np.random.default_rng(1).standard_normal((len(X), 3))
@@ -50,11 +51,50 @@ def test_kernel_operator_equals_the_dense_matrix(kernel, center, X):
     assert operator.shape == K.shape
     np.testing.assert_allclose(operator @ V, K @ V, atol=1e-10 * size * len(X))
     np.testing.assert_allclose(operator @ V[:, 0], K @ V[:, 0], atol=1e-10 * size * len(X))
-    np.testing.assert_allclose(operator.columns([3, 0, 17]), K[:, [3, 0, 17]], atol=1e-10)
+    np.testing.assert_allclose(operator.rows([3, 0, 17]), K[[3, 0, 17]], atol=1e-10)
+    np.testing.assert_allclose(operator.diagonal(), np.diag(K), atol=1e-10)
     np.testing.assert_allclose(operator.dense(), K, atol=1e-10)
     np.testing.assert_allclose(operator.trace(), np.trace(K), rtol=1e-10)
     np.testing.assert_allclose(operator.frobenius_norm(), np.linalg.norm(K), rtol=1e-10)
     np.testing.assert_allclose(operator.means(), kernel(X).mean(axis=0), rtol=1e-10)
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("make", [KernelOperator, FeatureOperator, MatrixOperator])
+def test_all_operators_keep_the_contract(make, center, X):
+    """Shape, type, rows, diagonal, trace, norm, plain means and the whole matrix."""
+    kernel = Polynomial(degree=2, gamma=0.3, coef0=2)
+    K = dense(X, kernel, center)
+    first = kernel(X) if make is MatrixOperator else X
+    options = {} if make is MatrixOperator else {"kernel": kernel}
+    operator = make(first, center=center, **options)
+    size = np.abs(K).max()
+    assert isinstance(operator, LinearOperator)
+    assert operator.dtype == np.float64
+    assert operator.center == center
+    np.testing.assert_allclose(operator.means(), kernel(X).mean(axis=0), rtol=1e-10)
+    np.testing.assert_allclose(operator.rows([5, 2]), K[[5, 2]], atol=1e-10 * size)
+    np.testing.assert_allclose(operator.diagonal(), np.diag(K), atol=1e-10 * size)
+    np.testing.assert_allclose(operator.plain_diagonal(), kernel.diag(X), atol=1e-10 * size)
+    np.testing.assert_allclose(operator.trace(), np.trace(K), rtol=1e-9)
+    np.testing.assert_allclose(operator.frobenius_norm(), np.linalg.norm(K), rtol=1e-9)
+    np.testing.assert_allclose(operator.dense(), K, atol=1e-10 * size)
+    np.testing.assert_allclose(operator.T @ np.ones(len(X)), K.sum(axis=0), atol=1e-8 * size)
+
+
+def test_scipy_solvers_take_operators(X):
+    """eigsh of an operator gives the eigenvalues of the dense matrix."""
+    operator = KernelOperator(X, RBF(gamma=0.4))
+    values = eigsh(operator, 3, which="LA", return_eigenvectors=False)
+    expected = np.linalg.eigvalsh(dense(X, RBF(gamma=0.4), True))[-3:]
+    np.testing.assert_allclose(values, expected)
+
+
+def test_float32_matrix_has_float64_products():
+    """A matrix in memory keeps the contract of those that are not: products in float64."""
+    operator = MatrixOperator(np.eye(4, dtype=np.float32))
+    assert operator.dtype == np.float32
+    assert (operator @ np.ones(4)).dtype == np.float64
 
 
 @pytest.mark.parametrize("kernel", WITH_FEATURES, ids=repr)
@@ -173,8 +213,8 @@ def test_sparse_data(X):
 
 
 def test_progress_bar_counts_strips(X, capsys):
-    """With progress=True a sweep shows a bar that ends at 100 %."""
-    KernelOperator(X, RBF(gamma=1), progress=True) @ np.ones(len(X))
+    """With verbose=True a sweep shows a bar that ends at 100 %."""
+    KernelOperator(X, RBF(gamma=1), verbose=True) @ np.ones(len(X))
     assert "100%" in capsys.readouterr().err
     KernelOperator(X, RBF(gamma=1)) @ np.ones(len(X))
     assert capsys.readouterr().err == ""
@@ -185,7 +225,7 @@ def test_progress_bar_counts_strips(X, capsys):
     [
         (lambda X: KernelOperator(X, "rbf"), TypeError, "kernel must be a Kernel"),
         (lambda X: KernelOperator(X * np.nan, RBF()), ValueError, "X contains NaN"),
-        (lambda X: KernelOperator(X, RBF()) @ np.ones(3), ValueError, "V must have"),
+        (lambda X: KernelOperator(X, RBF()) @ np.ones(3), ValueError, "dimension mismatch"),
         (lambda X: FeatureOperator(X, RBF()), ValueError, "explicit features need"),
         (
             lambda X: FeatureOperator(sparse.csr_matrix(X), Linear()),

@@ -4,16 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 from sklearn import decomposition
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from akpca import KernelPCA, pca, preimage, reference
+from akpca.kernel_code import KernelCode
 from akpca.kernels import RBF, Cosine, Laplacian, Linear, Polynomial
 from akpca.preimage import (
     PREIMAGES,
-    CodeSpace,
     DistancePreimage,
     EigenvectorPreimage,
     FixedPointPreimage,
@@ -50,9 +49,20 @@ def X_new():
 def fitted(X, kernel, k=None, center=True):
     """Return kernel PCA of X and what a decoder needs of it."""
     model = KernelPCA(k, kernel=kernel, center=center, random_state=0).fit(X)
-    means = kernel(X).mean(axis=0) if center else np.zeros(len(X), X.dtype)
-    codes = model.transform(X)
-    return model, CodeSpace(X, kernel, model._alphas, codes, X, means, means.mean(), center)
+    means = kernel(X).mean(axis=0) if center else None
+    weights, codes = model._code.weights, model.transform(X)
+    return model, make_code(X, kernel, weights, codes, X, means)
+
+
+def make_code(points, kernel, weights, codes, targets, means=None, mean_weights=None):
+    """Return a code; without `means`, one that is not centred."""
+    if means is None:
+        offset = np.zeros(weights.shape[1], weights.dtype)
+        return KernelCode(kernel, points, weights, offset, codes=codes, targets=targets)
+    if mean_weights is None:
+        mean_weights = np.full(len(points), 1 / len(points), weights.dtype)
+    offset, square = weights.T @ means, float(mean_weights @ means)
+    return KernelCode(kernel, points, weights, offset, mean_weights, square, codes, targets, means)
 
 
 def explicit_projection(X, Y_samples, k, center):
@@ -96,10 +106,7 @@ def test_norms_and_products_without_the_kernel_matrix(center, kernel, X, X_new):
     np.testing.assert_allclose(space.squared_norms(Y), literal, atol=1e-10)
     np.testing.assert_allclose(space.inner_products(Y), G @ K, atol=1e-10)
     others = np.random.default_rng(2).standard_normal((7, 4))
-    means = space.column_means
-    space = CodeSpace(
-        X, kernel, space.alphas, model.transform(others), others, means, means.mean(), center
-    )
+    space = make_code(X, kernel, space.weights, model.transform(others), others, space.means)
     np.testing.assert_allclose(space.inner_products(Y), G @ kernel(X, others), atol=1e-10)
 
 
@@ -111,12 +118,10 @@ def test_landmarks_that_express_another_mean(name, X):
     """
     model, space = fitted(np.vstack([X, X[:20], X[:20]]), RBF(0.3), 5)
     counts = np.where(np.arange(60) < 20, 3, 1)
-    alphas = space.alphas[:60] * counts[:, None]  # copies have equal coefficients
+    alphas = space.weights[:60] * counts[:, None]  # copies have equal coefficients
     weights = counts / 100
     means = space.kernel(X) @ weights
-    landmarks = CodeSpace(
-        X, space.kernel, alphas, space.codes, space.X, means, weights @ means, True, weights
-    )
+    landmarks = make_code(X, space.kernel, alphas, space.codes, space.targets, means, weights)
     Y = model.transform(X[:7] + 0.2)
     np.testing.assert_allclose(landmarks.squared_norms(Y), space.squared_norms(Y), atol=1e-10)
     np.testing.assert_allclose(landmarks.inner_products(Y), space.inner_products(Y), atol=1e-10)
@@ -124,21 +129,17 @@ def test_landmarks_that_express_another_mean(name, X):
     np.testing.assert_allclose(X_hat, expected, atol=1e-8)
 
 
-def test_code_space_checks_its_arrays(X):
-    """A wrong shape is named, and sparse samples are refused."""
-    alphas, means = np.zeros((60, 2)), np.zeros(60)
-    with pytest.raises(ValueError, match=r"alphas must have shape \(60, 2\), got \(59, 2\)"):
-        CodeSpace(X, RBF(), alphas[1:], alphas, X, means, 0.0)
+def test_a_code_checks_its_arrays(X):
+    """A wrong shape is named."""
+    weights, means = np.zeros((60, 2)), np.zeros(60)
     with pytest.raises(ValueError, match=r"codes must have shape \(60, 2\), got \(60, 1\)"):
-        CodeSpace(X, RBF(), alphas, alphas[:, 1:], X, means, 0.0)
-    with pytest.raises(ValueError, match=r"targets must have shape \(60, 4\), got \(60, 3\)"):
-        CodeSpace(X, RBF(), alphas, alphas, X[:, 1:], means, 0.0)
-    with pytest.raises(ValueError, match=r"column_means must have shape \(60,\), got \(3,\)"):
-        CodeSpace(X, RBF(), alphas, alphas, X, means[:3], 0.0)
+        make_code(X, RBF(), weights, weights[:, 1:], X, means)
+    with pytest.raises(ValueError, match=r"codes must have shape \(59, 2\), got \(60, 2\)"):
+        make_code(X, RBF(), weights, weights, X[1:], means)
     with pytest.raises(ValueError, match=r"mean_weights must have shape \(60,\), got \(3,\)"):
-        CodeSpace(X, RBF(), alphas, alphas, X, means, 0.0, True, means[:3])
-    with pytest.raises(ValueError, match="dense"):
-        CodeSpace(sparse.csr_matrix(X), RBF(), alphas, alphas, X, means, 0.0)
+        KernelCode(RBF(), X, weights, np.zeros(2), means[:3])
+    with pytest.raises(ValueError, match=r"offset must have shape \(2,\), got \(3,\)"):
+        KernelCode(RBF(), X, weights, np.zeros(3))
 
 
 # ----------------------------------------------------------------------- what all must fulfil
@@ -194,15 +195,13 @@ def test_float32(name, kernel, center, X, X_new):
     model, space = fitted(X, kernel, 3, center)
     Y = model.transform(X_new)
     expected = make_preimage(name).fit(space).decode(Y)
-    single = CodeSpace(
+    single = make_code(
         X.astype(np.float32),
         kernel,
-        space.alphas.astype(np.float32),
+        space.weights.astype(np.float32),
         space.codes.astype(np.float32),
         X.astype(np.float32),
-        space.column_means.astype(np.float32),
-        float(space.grand_mean),
-        center,
+        space.means.astype(np.float32) if center else None,
     )
     Y_single = Y.astype(np.float32)
     before = Y_single.copy()
@@ -246,15 +245,8 @@ def test_rbf_preimages_move_with_the_data(seed, name):
     X, shift = rng.standard_normal((30, 3)), rng.standard_normal(3)
     Q = np.linalg.qr(rng.standard_normal((3, 3)))[0]
     _, space = fitted(X, RBF(0.3), 4)
-    moved = CodeSpace(
-        X @ Q + shift,
-        space.kernel,
-        space.alphas,
-        space.codes,
-        X @ Q + shift,
-        space.column_means,
-        space.grand_mean,
-    )
+    moved_X = X @ Q + shift
+    moved = make_code(moved_X, space.kernel, space.weights, space.codes, moved_X, space.means)
     Y = space.codes[:5]
     expected = make_preimage(name).fit(space).decode(Y) @ Q + shift
     np.testing.assert_allclose(make_preimage(name).fit(moved).decode(Y), expected, atol=1e-4)
@@ -267,7 +259,7 @@ def test_registry_and_parameters(X):
     decoder = make_preimage("distance", n_neighbors=7).fit(space)
     assert isinstance(decoder, DistancePreimage)
     assert clone(decoder).get_params() == {"n_neighbors": 7}
-    assert not hasattr(clone(decoder), "space_")
+    assert not hasattr(clone(decoder), "code_")
     with pytest.raises(ValueError, match=r"preimage must be one of .*'ridge'.*got 'inverse'"):
         make_preimage("inverse")
     with pytest.raises(TypeError, match="n_neighbors"):
@@ -294,7 +286,7 @@ def test_registry_and_parameters(X):
 def test_kernels_that_cannot_be_inverted(name, kernel, allowed, X):
     """The error names the decoder, the kernel and what is allowed."""
     alphas, means = np.zeros((60, 2)), np.zeros(60)
-    space = CodeSpace(X, kernel, alphas, alphas, X, means, 0.0)
+    space = make_code(X, kernel, alphas, alphas, X, means)
     with pytest.raises(ValueError, match=f"preimage='{name}' can't invert kernel=") as caught:
         make_preimage(name).fit(space)
     assert repr(kernel) in str(caught.value)
@@ -341,7 +333,7 @@ def test_bad_codes(name, X):
 def test_ridge_equals_the_formula(fit_intercept, X, X_new):
     """(K + alpha I)^{-1}, written out; the kernel of the PCA may be unknown."""
     model, space = fitted(X, RBF(0.3), 3)
-    space = CodeSpace(X, None, space.alphas, space.codes, X, space.column_means, space.grand_mean)
+    space = make_code(X, None, space.weights, space.codes, X, space.means)
     decoder = RidgePreimage(gamma=2.0, alpha=0.1, fit_intercept=fit_intercept).fit(space)
     Y = model.transform(X_new)
     mean = X.mean(axis=0) if fit_intercept else np.zeros(4)
@@ -515,7 +507,7 @@ def test_fixed_point_equals_the_literal_iteration(center, X, X_new):
 
 
 def rho(space, G, X_hat):
-    return np.sum(G * space.kernel(X_hat, space.X), axis=1)
+    return np.sum(G * space.kernel(X_hat, space.points), axis=1)
 
 
 @settings(max_examples=25, deadline=None)
@@ -553,9 +545,7 @@ def test_fixed_point_falls_back_on_neighbours(X):
     """Codes with no rho > 0 anywhere near: counted, finite, and within the samples' range."""
     _, space = fitted(X, RBF(50.0), 3, center=False)
     # a projection with negative coefficients only is nowhere positive
-    space = CodeSpace(
-        X, space.kernel, -np.abs(space.alphas), np.abs(space.codes), X, space.column_means, 0, False
-    )
+    space = make_code(X, space.kernel, -np.abs(space.weights), np.abs(space.codes), X)
     Y = np.abs(space.codes[:5]) + 0.01
     decoder = FixedPointPreimage(n_restarts=2).fit(space)
     X_hat = decoder.decode(Y)
@@ -575,7 +565,7 @@ def test_fixed_point_restarts_where_the_nearest_sample_is_no_good(X):
     X = np.vstack([X[:5], X[:5] + 100])
     codes = np.arange(10.0)[:, None]
     alphas = np.where(np.arange(10) < 5, -1.0, 1.0)[:, None]
-    space = CodeSpace(X, RBF(0.3), alphas, codes, X, np.zeros(10), 0, False)
+    space = make_code(X, RBF(0.3), alphas, codes, X)
     y = np.array([[4.4]])
     decoder = FixedPointPreimage().fit(space)
     assert np.linalg.norm(decoder.decode(y)[0] - X[5:].mean(axis=0)) < 3
@@ -589,7 +579,7 @@ def test_fixed_point_starts_from_the_mean_at_last():
     """rho < 0 at all known samples, but not half way between them."""
     X, known = np.array([[-2.0], [0.0], [2.0]]), np.array([[-2.0], [2.0]])
     alphas = np.array([[-1.0], [1.0], [-1.0]])
-    space = CodeSpace(X, RBF(1.0), alphas, np.ones((2, 1)), known, np.zeros(3), 0, False)
+    space = make_code(X, RBF(1.0), alphas, np.ones((2, 1)), known)
     decoder = FixedPointPreimage().fit(space)
     np.testing.assert_allclose(decoder.decode([[1.0]]), [[0]], atol=1e-6)
     assert decoder.n_fallbacks_ == 0
@@ -599,7 +589,7 @@ def test_fixed_point_does_not_overshoot():
     """Between two samples of negative weight the plain iteration leaves the top; ours does not."""
     X, g = np.array([[-1.0], [0.0], [1.0]]), np.array([-1.0, 1.0, -1.0])
     start = np.array([[0.1]])
-    space = CodeSpace(X, RBF(1.0), g[:, None], np.ones((1, 1)), start, np.zeros(3), 0, False)
+    space = make_code(X, RBF(1.0), g[:, None], np.ones((1, 1)), start)
     w = g * np.exp(-((0.1 - X[:, 0]) ** 2))
     assert abs(w @ X[:, 0] / w.sum()) > 0.3
     decoder = FixedPointPreimage(tol=1e-9).fit(space)

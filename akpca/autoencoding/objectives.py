@@ -36,6 +36,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..threads import one_blas_thread
+
 Product = Callable[[np.ndarray], np.ndarray]
 
 # Lanczos steps, and steps of the conjugate gradients, that are enough in training.
@@ -57,7 +59,7 @@ def stacked_product(M: np.ndarray) -> Product:
 
 
 def mixed_start(
-    direction: np.ndarray, shape: tuple[int, int], *, weight: float = 0.3, seed: int = 0
+    direction: np.ndarray, shape: tuple[int, int], *, weight: float = 0.3, random_state: int = 0
 ) -> np.ndarray:
     """Return starting vectors for the eigenvector iteration: a direction and some noise.
 
@@ -70,13 +72,13 @@ def mixed_start(
     weight : float, default=0.3
         Length of the noise, relative to the direction's, so that no eigenvector is orthogonal to
         the start.
-    seed : int, default=0
+    random_state : int, default=0
 
     Returns
     -------
     start : ndarray of shape (b, d)
     """
-    noise = np.random.default_rng(seed).standard_normal(shape[1]).astype(direction.dtype)
+    noise = np.random.default_rng(random_state).standard_normal(shape[1]).astype(direction.dtype)
     noise *= weight / np.linalg.norm(noise)
     return np.broadcast_to(_unit(direction) + noise, shape)
 
@@ -127,7 +129,6 @@ def reconstruction(
     steps: int | None = RECONSTRUCTION_STEPS,
     cg_steps: int = CG_STEPS,
     towards: np.ndarray | None = None,
-    weights: np.ndarray | None = None,
     tol: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return ||x-hat_i - x_i||^2 and its gradient: objective (15) of the report.
@@ -147,8 +148,6 @@ def reconstruction(
         Steps of conjugate gradients for q, unless ``steps=None``.
     towards : ndarray of shape (d,) or (b, d), default=None
         The sign of v is that which makes v . towards positive. None is X: the better of the two.
-    weights : ndarray of shape (d,), default=None
-        The loss is sum_r weights_r (x-hat_r - x_r)^2. None is all ones.
     tol : float, default=None
         As in `spectral`.
 
@@ -156,25 +155,20 @@ def reconstruction(
     -------
     losses : ndarray of shape (b,)
     P, V : ndarray of shape (b, d)
-        dF/dM = sym(p v^T), with p = (r.v / sqrt(lambda)) v + 2 sqrt(lambda) q. Without weights
-        that is (1 - v.x / sqrt(lambda)) v - 2 sqrt(lambda) (lambda I - M)^+ x.
+        dF/dM = sym(p v^T), with p = (r.v / sqrt(lambda)) v + 2 sqrt(lambda) q, which is
+        (1 - v.x / sqrt(lambda)) v - 2 sqrt(lambda) (lambda I - M)^+ x.
     """
     values, V, _ = _eigenpairs(product, start, X, steps, tol)
     V = _oriented(V, X if towards is None else towards)
     roots = np.sqrt(np.maximum(values, 0))[:, None]
     R = roots * V - X
-    if weights is None:
-        losses, pull = np.sum(R * R, axis=1), -X
-    else:
-        losses, pull = np.sum(weights * R * R, axis=1), weights * R
-    # (lambda I - M)^+ takes out what is along v, so that without weights x-hat need not go in
+    losses = np.sum(R * R, axis=1)
+    # (lambda I - M)^+ takes out what is along v, so that x-hat need not go in
+    pull = -X
     pull = pull - np.sum(pull * V, axis=1, keepdims=True) * V
-    if steps is None and X.shape[1] <= DENSE_SIZE:
-        Q = _dense_solve(product, values, V, pull)
-    else:
-        limit = cg_steps if steps is not None else 500
-        Q = _conjugate_gradients(product, values, V, pull, limit, _precision(X.dtype, tol))
-    along = np.sum(R * V * (1 if weights is None else weights), axis=1, keepdims=True)
+    limit = cg_steps if steps is not None else 500
+    Q = _conjugate_gradients(product, values, V, pull, limit, _precision(X.dtype, tol))
+    along = np.sum(R * V, axis=1, keepdims=True)
     floor = np.sqrt(SMALL * np.sum(X * X, axis=1, keepdims=True))
     safe = np.maximum(roots, np.maximum(floor, np.finfo(X.dtype).tiny))
     P = np.where(roots > 0, along / safe * V + 2 * roots * Q, 0)
@@ -185,7 +179,6 @@ def decode(
     product: Product,
     start: np.ndarray,
     *,
-    shape: tuple[int, int] | None = None,
     towards: np.ndarray | float = 1.0,
     steps: int | None = None,
     tol: float | None = None,
@@ -196,9 +189,7 @@ def decode(
     ----------
     product : callable
         Products with the M_i.
-    start : ndarray of shape (d,) or (b, d)
-    shape : (b, d), default=None
-        None is the shape of `start`.
+    start : ndarray of shape (b, d)
     towards : ndarray of shape (d,) or (b, d), default=1.0
         The sign that x-hat . towards >= 0; by default the sum of its entries.
     steps : int, default=None
@@ -212,8 +203,7 @@ def decode(
     ratios : ndarray of shape (b,)
         lambda_2 / lambda_1, both cut off at 0: near 1 the answer is hardly defined.
     """
-    like = np.broadcast_to(start, start.shape if shape is None else shape)
-    values, V, second = _eigenpairs(product, start, like, steps, tol)
+    values, V, second = _eigenpairs(product, start, start, steps, tol)
     values, second = np.maximum(values, 0), np.maximum(second, 0)
     ratios = np.divide(second, values, out=np.zeros_like(values), where=values > 0)
     return np.sqrt(values)[:, None] * _oriented(V, towards), ratios
@@ -226,7 +216,7 @@ def _eigenpairs(product, start, like, steps, tol, both_ends=False):
     """
     b, d = like.shape
     if steps is None and d <= DENSE_SIZE:
-        values, vectors = np.linalg.eigh(_dense(product, b, d, like.dtype))
+        values, vectors = _batched_eigh(_dense(product, b, d, like.dtype))
         order = _order(values, both_ends)
         values = np.take_along_axis(values, order, axis=1)
         leading = np.take_along_axis(vectors, order[:, None, :1], axis=2)[:, :, 0]
@@ -261,7 +251,7 @@ def _lanczos(product, start, dtype, steps, tol, both_ends):
         full = size == cycle
         if full or step == limit or (steps is None and size == check):
             projected = np.matmul(Q, np.swapaxes(images[:, :size], 1, 2))
-            values, S = np.linalg.eigh((projected + np.swapaxes(projected, 1, 2)) / 2)
+            values, S = _batched_eigh((projected + np.swapaxes(projected, 1, 2)) / 2)
             order = _order(values, both_ends)
             values = np.take_along_axis(values, order, axis=1)
             S = np.take_along_axis(S, order[:, None, :], axis=2)
@@ -303,14 +293,10 @@ def _conjugate_gradients(product, values, V, B, steps, tol):
     return Q
 
 
-def _dense_solve(product, values, V, B):
-    """Return (lambda I - M)^+ b by all eigenvectors of M."""
-    others, U = np.linalg.eigh(_dense(product, *B.shape, B.dtype))
-    gaps = values[:, None] - others
-    gaps[:, -1] = 0  # v itself
-    inverse = np.divide(1, gaps, out=np.zeros_like(gaps), where=gaps > 0)
-    along = np.matmul(B[:, None, :], U)[:, 0] * inverse
-    return np.matmul(U, along[:, :, None])[:, :, 0]
+def _batched_eigh(M):
+    """Return eigenvalues and eigenvectors of small matrices, for which threads do not pay."""
+    with one_blas_thread():
+        return np.linalg.eigh(M)
 
 
 def _dense(product, b, d, dtype):

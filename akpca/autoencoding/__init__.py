@@ -1,0 +1,23 @@
+"""Autoencoding kernel PCA: codes that are quadratic in x, chosen so that x can be rebuilt.
+
+PCA compresses x and rebuilds x; degree-2 kernel PCA compresses phi(x) = x x^T and rebuilds phi(x).
+Autoencoding kernel PCA (Cohen, Hazan and Ma, 2016) compresses phi(x) and rebuilds x. A code is
+f(x)_j = x^T A_j x, and a decoder adds up M(y) = sum_j y_j B_j, which should be near x x^T, and
+takes its leading eigenpair, g(y) = sqrt(max(lambda, 0)) v. Chapter 08 teaches it with free
+matrices (`AKPCA`), chapter 09 with sums over samples (`DataSpanAKPCA`).
+
+=============== ================================================================================
+`estimators`    `AKPCA`, `DataSpanAKPCA`: validate, call the others, keep the results
+`coordinates`   samples in the units and along the axes of the descent, and back
+`heuristics`    constants, step sizes and lengths that a user need not choose
+`models`        `DenseModel`, `SpanModel`: encode, decode, gradients, starts
+`training`      minibatch descent that keeps the best iterate
+`objectives`    the two losses, their gradients, and the decoder, for a batch
+`optimizers`    SGD, SVRG and Adam
+=============== ================================================================================
+"""
+
+from .estimators import AKPCA, DataSpanAKPCA
+from .models import DenseModel, Span, SpanModel
+
+__all__ = ["AKPCA", "DataSpanAKPCA", "DenseModel", "Span", "SpanModel"]

@@ -1,0 +1,687 @@
+"""`AKPCA` and `DataSpanAKPCA`: they validate, call the other modules and keep what these find."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.utils import check_array, check_random_state, gen_batches
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..kernels import BLOCK_ROWS
+from ..nystrom import cluster_centers
+from ..pca import principal_axes
+from ..progress import FitProgress
+from . import heuristics
+from .coordinates import Coordinates
+from .models import DenseModel, Span, SpanModel
+from .optimizers import OPTIMIZERS
+from .training import Descent, Result
+
+# As many samples as the report had.
+DEFAULT_LANDMARKS = 3000
+
+
+class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What both estimators share: all but the model, and the choices that depend on it."""
+
+    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "objective": [StrOptions({"reconstruction", "spectral"})],
+        "offset": ["boolean"],
+        "constant": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "init": [StrOptions({"auto", "pca", "kpca", "random"})],
+        "solver": [StrOptions(set(OPTIMIZERS))],
+        "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
+        "precision": [StrOptions({"single", "double"})],
+        "n_epochs": [Interval(Integral, 0, None, closed="left"), None],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
+        "warm_start": ["boolean"],
+        "penalty": [Interval(Real, 0, 1, closed="both"), None],
+        "noise": [StrOptions({"gaussian", "speckle"}), callable, None],
+        "noise_level": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "callback": [callable, None],
+    }
+
+    def __init__(
+        self,
+        n_components=2,
+        *,
+        objective="reconstruction",
+        offset=True,
+        constant="auto",
+        init="auto",
+        solver="adam",
+        learning_rate=None,
+        precision="single",
+        n_epochs=None,
+        batch_size=100,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=None,
+        warm_start=False,
+        penalty=None,
+        noise=None,
+        noise_level=0.1,
+        random_state=None,
+        verbose=False,
+        callback=None,
+    ):
+        self.n_components = n_components
+        self.objective = objective
+        self.offset = offset
+        self.constant = constant
+        self.init = init
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.precision = precision
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.warm_start = warm_start
+        self.penalty = penalty
+        self.noise = noise
+        self.noise_level = noise_level
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Learn encoder and decoder. An interrupt keeps the best iterate so far.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Non-negative if ``offset=False``.
+        y : Ignored
+
+        Returns
+        -------
+        self : object
+        """
+        again = self.warm_start and hasattr(self, "_model")
+        X = self._validated(X, first=not again, ensure_min_samples=2)
+        rng, dtype = check_random_state(self.random_state), self._work_dtype
+        (train, held_out), settings = self._split(len(X), rng), self._settings()
+        n_epochs = self.n_epochs
+        if n_epochs is None:
+            n_epochs = heuristics.default_epochs(len(X[train]))
+        if again:
+            self._check_warm_start()
+            coordinates = self._coordinates
+            Z, model = coordinates.forward(X, dtype), self._model.copy(dtype)
+        else:
+            # from all samples: a start from fewer would lose more than the descent gains where PCA
+            # is hard to beat, and one that has seen those held out makes it harder to leave it
+            coordinates, Z, model = self._begin(X, rng, turn=True)
+        optimizer = OPTIMIZERS[self.solver]()
+        if self.solver == "adam" and coordinates.axes is not None:
+            optimizer.steps = heuristics.adam_steps(self.objective, coordinates)
+
+        def callback(result):
+            self._keep(coordinates, result, X.dtype)
+            state = FitProgress(result.n_iter, n_epochs, result.loss_curve[-1], self)
+            return self.callback(state)
+
+        descent = Descent(model, coordinates, optimizer, rng, **settings)
+        result = descent.run(
+            Z[train],
+            Z[held_out],
+            n_epochs,
+            patience=self.n_iter_no_change if self.early_stopping else None,
+            title=type(self).__name__ if self.verbose else None,
+            callback=callback if self.callback else None,
+        )
+        self._keep(coordinates, result, X.dtype)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None):
+        """Do one pass over some more samples, with a constant step.
+
+        The first call also sets mean, scale and start from its samples, so it should bring a good
+        number of them. Samples are not turned to principal axes, as the first ones may not know
+        them all. Neither the best iterate nor a part held out is kept.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : Ignored
+
+        Returns
+        -------
+        self : object
+        """
+        first = not hasattr(self, "_model")
+        X = self._validated(X, first=first, ensure_min_samples=2 if first else 1)
+        stream = None if first else self._stream
+        if stream is None:
+            stream = OPTIMIZERS[self.solver](), check_random_state(self.random_state)
+        if first:
+            coordinates, Z, model = self._begin(X, stream[1], turn=False)
+            result, dtype = Result(model), X.dtype
+        else:
+            # samples to come may vary along other axes
+            coordinates, model, dtype = self._coordinates.along_features(), self._model, self._dtype
+            if self._coordinates.axes is not None:
+                model = model.turned(self._coordinates)
+            result = Result(model.copy(self._work_dtype), self.loss_curve_, n_iter=self.n_iter_)
+            Z = coordinates.forward(X, self._work_dtype)
+        descent = Descent(result.model, coordinates, *stream, **self._settings())
+        # the mean step of the schedule of `fit`
+        result.loss_curve = [*result.loss_curve, descent.epoch(Z, lambda step: 0.5)]
+        result.n_iter += 1
+        result.best_epoch = result.n_iter
+        self._keep(coordinates, result, dtype)
+        self._stream = stream
+        return self
+
+    def transform(self, X):
+        """Return the codes f(x) of the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_new, n_features)
+
+        Returns
+        -------
+        X_new : ndarray of shape (n_new, n_components)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        if not self.constant_:
+            self._check_signs(X)
+        model = self._model.astype(X.dtype)
+        codes = np.empty((len(X), model.n_components), X.dtype)
+        for rows in gen_batches(len(X), BLOCK_ROWS):
+            codes[rows] = model.encode(self._coordinates.forward(X[rows], X.dtype))
+        return codes * self.scale_**2
+
+    def inverse_transform(self, X):
+        """Return the samples g(y) of some codes, by converged eigenvectors.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_new, n_components)
+
+        Returns
+        -------
+        X_original : ndarray of shape (n_new, n_features)
+        """
+        check_is_fitted(self)
+        Y = check_array(X, dtype=[np.float64, np.float32], input_name="X", estimator=self)
+        if Y.shape[1] != self._n_features_out:
+            raise ValueError(
+                f"X has {Y.shape[1]} columns, but the codes of this {type(self).__name__} have "
+                f"{self._n_features_out} components"
+            )
+        model = self._model.astype(Y.dtype)
+        X_hat = np.empty((len(Y), self.n_features_in_), Y.dtype)
+        for rows, Z_hat, _ in model.decode(Y / self.scale_**2):
+            X_hat[rows] = self._coordinates.backward(Z_hat, Y.dtype)
+        return X_hat
+
+    @property
+    def encoder_(self) -> np.ndarray:
+        """A_j, shape (n_components, D, D)."""
+        return self._matrices(0)
+
+    @property
+    def decoder_(self) -> np.ndarray:
+        """B_j, shape (n_components, D, D)."""
+        return self._matrices(1)[: self._n_features_out]
+
+    @property
+    def decoder_offset_(self) -> np.ndarray:
+        """B_0, shape (D, D)."""
+        if not self.constant_:
+            return np.zeros((self.n_features_in_, self.n_features_in_), self._dtype)
+        return self._matrices(1)[-1] * self._dtype.type(self.scale_**2)
+
+    def _matrices(self, i):
+        return self._coordinates.matrices(self._model.matrices(self._model.params[i]))
+
+    @property
+    def _n_features_out(self):
+        return self._model.n_components
+
+    @property
+    def _dtype(self):
+        return self._model.params[0].dtype
+
+    @property
+    def _work_dtype(self):
+        return np.dtype(np.float32 if self.precision == "single" else np.float64)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = not self.offset
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    # ------------------------------------------------------------------ checks
+
+    def _validated(self, X, *, first, ensure_min_samples):
+        X = validate_data(
+            self,
+            X,
+            dtype=[np.float64, np.float32],
+            reset=first,
+            ensure_min_samples=ensure_min_samples,
+        )
+        d, k = X.shape[1], self.n_components
+        terms = d * (d + 3) // 2 if self.offset else d * (d + 1) // 2
+        if k > terms:
+            raise ValueError(
+                f"n_components={k} must not be more than {terms}, the number of "
+                f"{'linear and quadratic' if self.offset else 'quadratic'} terms of {d} features"
+            )
+        if not self.offset and X.min() < 0:
+            raise ValueError(
+                "Negative values in data: offset=False can't tell x from -x, so that it takes "
+                "non-negative samples only; use offset=True"
+            )
+        if self.noise == "speckle" and self.noise_level > 1:
+            raise ValueError(
+                f"noise_level={self.noise_level} must be from 0 to 1 for noise='speckle', the "
+                "probability that an entry is set to 0"
+            )
+        if self.offset and self.init == "kpca":
+            raise ValueError("init='kpca' needs offset=False; use 'auto', 'pca' or 'random'")
+        if not self.offset and self.init == "pca":
+            raise ValueError("init='pca' needs offset=True; use 'auto', 'kpca' or 'random'")
+        return X
+
+    def _check_signs(self, X):
+        """Refuse samples that are mostly negative, and warn of others of negative sum.
+
+        Without an offset all samples come back with a positive sum.
+        """
+        sums, sizes = X.sum(axis=1), np.abs(X).sum(axis=1)
+        if np.any(sums < -0.5 * sizes):
+            raise ValueError(
+                f"Negative values in data passed to {type(self).__name__}: offset=False can't tell "
+                "x from -x, so that samples which are mostly negative would come back with the "
+                "wrong sign"
+            )
+        if np.any(sums < 0):
+            warnings.warn(
+                f"{np.sum(sums < 0)} samples have a negative sum; with offset=False they come "
+                "back with a positive one",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _check_warm_start(self):
+        if self._n_features_out != self.n_components or self.offset != bool(self.constant_):
+            raise ValueError(
+                "warm_start can't change n_components or offset: the fitted components are "
+                f"{self._n_features_out}, with offset={bool(self.constant_)}"
+            )
+
+    def _split(self, n, rng):
+        """Return the indices of training samples and of those held out, if any."""
+        if not self.early_stopping:
+            return slice(None), slice(0)
+        held_out = max(1, round(self.validation_fraction * n))
+        if n - held_out < 2:
+            raise ValueError(
+                f"early_stopping with validation_fraction={self.validation_fraction} leaves "
+                f"{n - held_out} of {n} samples to train with, at least 2 are needed"
+            )
+        order = rng.permutation(n)
+        return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+    # ------------------------------------------------------------------ choices
+
+    def _measure(self, X, *, turn):
+        """Return the coordinates of samples, along principal axes if they are to be turned."""
+        coordinates = Coordinates.measured(X, offset=self.offset)
+        if turn:
+            axes, variances = principal_axes(coordinates.forward(X, self._work_dtype))
+            if len(variances):
+                coordinates = replace(coordinates, axes=axes, variances=variances)
+        if not self.offset:
+            return coordinates
+        c = self.constant
+        if c == "auto" and self.objective == "reconstruction":
+            Z = coordinates.forward(X, self._work_dtype)
+            c = heuristics.choose_constant(Z, self.n_components, self._large_constant)
+        elif c == "auto":
+            # the spectral norm also counts the errors at the constant, which grow with it
+            c = 1.0
+        return replace(coordinates, constant=c * coordinates.scale)
+
+    def _settings(self):
+        """Return the arguments of a descent that are ours, with defaults resolved."""
+        rate, penalty = self.learning_rate, self.penalty
+        return {
+            "objective": self.objective,
+            "batch_size": self.batch_size,
+            "rate": self._rates[self.objective][self.solver] if rate is None else rate,
+            "warm": heuristics.WARM,
+            "penalty": heuristics.PENALTIES[self.objective] if penalty is None else penalty,
+            "noise": self.noise,
+            "noise_level": self.noise_level,
+        }
+
+    def _keep(self, coordinates, result, dtype):
+        """Make these the fitted model and attributes."""
+        self._coordinates, self._model = coordinates, result.model.copy(dtype)
+        self.mean_, self.scale_ = coordinates.mean, coordinates.scale
+        self.constant_ = coordinates.constant
+        self.loss_curve_ = list(result.loss_curve)
+        self.monitor_curve_, self.gap_curve_ = list(result.monitor_curve), list(result.gap_curve)
+        self.best_epoch_, self.n_iter_ = result.best_epoch, result.n_iter
+        self._stream = None
+
+
+class AKPCA(_Autoencoder):
+    """Autoencoding kernel PCA: f(x)_j = z^T A_j z, g(y) = sqrt(lambda) v of B_0 + sum_j y_j B_j.
+
+    Here (lambda, v) is the leading eigenpair, and z is x itself, with B_0 = 0, in the form of the
+    report (``offset=False``). With an offset, z = (x - mean, c) has a constant last coordinate, so
+    that codes have linear terms besides quadratic ones, and g takes the sign that makes the last
+    coordinate positive. The report's form can't tell x from -x, and is for non-negative samples.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        k, the size of the code; at most the number of different terms, d (d + 1) / 2, or
+        d (d + 3) / 2 with an offset.
+    objective : {'reconstruction', 'spectral'}, default='reconstruction'
+        ||g(f(x)) - x||^2, (15) of the report, or the surrogate ||M - x x^T||_2, (18), that the
+        report minimises in its place. In training the latter is a lower bound, found by four
+        Lanczos steps from near x: what is wrong near x is what the decoder notices.
+    offset : bool, default=True
+        Centre the samples and append a constant coordinate. False is the report's form, which
+        takes non-negative samples only.
+    constant : float or 'auto', default='auto'
+        The constant coordinate c in units of `scale_`. Small constants make more of the quadratic
+        terms; with those above 1, the start is as good as PCA (reconstruction objective). 'auto'
+        is `choose_constant`, or 1 for the spectral objective.
+    init : {'auto', 'pca', 'kpca', 'random'}, default='auto'
+        The start: PCA (with an offset only), uncentred degree-2 kernel PCA (without), or random
+        symmetric matrices. 'auto' is the one of the first two that fits.
+    solver : {'adam', 'sgd', 'svrg'}, default='adam'
+        The optimiser, with a step that rises in the first three tenths of the descent, and then
+        falls to 0 as half a cosine. Only Adam's steps depend on the variance of axes.
+    learning_rate : float, default=None
+        The largest step; None is a value that suits every scale, dimension and k that was tried.
+        For 'adam' in units of the root mean squared entry of a component of norm 1, which is one
+        over its size; for the others, of such a component.
+    n_epochs : int, default=None
+        Passes over the samples. None is 14 for 3,000 samples and proportional to n^(-2/3) for
+        others, but between 4 and 100.
+    batch_size : int, default=100
+        Samples of a step.
+    penalty : float, default=None
+        How strongly components are pulled back to the start: each epoch takes away about this part
+        of what they have moved, times the relative length of its steps. None is 0.15, or 0 for the
+        spectral objective, which does not overfit.
+    noise : {'gaussian', 'speckle'} or callable, default=None
+        Corrupt the samples that are encoded, anew in each step, but not those to be rebuilt: a
+        denoising autoencoder. A callable gets samples and a ``RandomState`` and returns corrupted
+        samples.
+    noise_level : float, default=0.1
+        Standard deviation of Gaussian noise, in the units of X, or probability that speckle sets
+        an entry to 0.
+    early_stopping : bool, default=False
+        Hold a part of the samples out of the descent, though not of the start, and choose the
+        best iterate on it; stop when none has been better for `n_iter_no_change` epochs.
+    validation_fraction : float, default=0.1
+        That part.
+    n_iter_no_change : int, default=None
+        Patience of early stopping. None goes on to the last epoch: a good part of the gain comes
+        late, when steps are small.
+    warm_start : bool, default=False
+        Let `fit` start from the fitted components, with their mean, scale and axes.
+    precision : {'single', 'double'}, default='single'
+        Of the arithmetic in `fit`. Single is as good and twice as fast.
+    random_state : int, RandomState instance or None, default=None
+        Order of the samples, starting vectors, noise, the part held out, a random start.
+    verbose : bool, default=False
+        Show a progress bar.
+    callback : callable, default=None
+        Called as ``callback(self, epoch)`` after each epoch, with the model of that epoch; a true
+        value stops.
+
+    Attributes
+    ----------
+    encoder_, decoder_ : ndarray of shape (n_components, D, D)
+        The symmetric matrices A_j and B_j, in the units of X; D is d, or d + 1 with an offset.
+    decoder_offset_ : ndarray of shape (D, D)
+        B_0; 0 without an offset.
+    components_ : tuple of two ndarrays
+        ``(encoder_, decoder_)``.
+    mean_ : ndarray of shape (d,)
+        0 without an offset.
+    constant_ : float
+        c; 0 without an offset.
+    scale_ : float
+        Root mean squared norm of the (centred) samples.
+    loss_curve_ : list of float
+        Mean loss of each epoch, in the units of X squared, as seen by the optimiser.
+    monitor_curve_ : list of float
+        Mean ||g(f(x)) - x||^2 at the start and after each epoch, with exact eigenvectors: of the
+        part held out, or of (at most 500 of) the samples themselves. The iterate where it is
+        least is kept.
+    gap_curve_ : list of float
+        The median of lambda_2 / lambda_1 on the same samples: near 1, what the decoder answers is
+        hardly defined.
+    best_epoch_ : int
+        Its index; 0 is the start.
+    n_iter_ : int
+        Epochs that were run.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> from akpca import AKPCA, load_dataset, relative_error
+    >>> X = load_dataset("digits").X
+    >>> model = AKPCA(5, n_epochs=3, random_state=0).fit(X)
+    >>> X_hat = model.inverse_transform(model.transform(X))
+    >>> X_hat.shape
+    (1797, 64)
+    """
+
+    _rates, _large_constant = heuristics.DENSE_RATES, heuristics.DENSE_CONSTANT
+
+    def _begin(self, X, rng, *, turn):
+        coordinates = self._measure(X, turn=turn)
+        Z = coordinates.forward(X, self._work_dtype)
+        model = DenseModel.start(
+            Z,
+            self.n_components,
+            offset=self.offset,
+            random=self.init == "random",
+            corner=heuristics.is_cautious(self.objective, coordinates),
+            towards=coordinates.feature_sum,
+            random_state=rng,
+        )
+        return coordinates, Z, model
+
+
+class DataSpanAKPCA(_Autoencoder):
+    """Data-span AKPCA: f(x) = H k(x), g(y) = sqrt(lambda) v of sum_i (G^T y)_i z_i z_i^T.
+
+    Here k(x)_i = (z_i.x)^2, the z_i are landmarks among the samples, and (lambda, v) is the
+    leading eigenpair, found by products with the matrix alone. It is AKPCA with matrices restricted
+    to the span of the z_i z_i^T: time O(m d) a sample, 2 k m parameters. When that span is
+    everything, as it can be from m = d (d + 1) / 2 on, it is AKPCA.
+
+    That is the report's form (``offset=False``). With an offset, samples and landmarks are
+    centred, a constant coordinate is appended to samples, and linear and constant terms, which
+    take d + 1 numbers a component, are free; see `AKPCA`.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        k, the size of the code; at most m or d (d + 1) / 2, whichever is less, and with an offset
+        d more.
+    n_landmarks : int, default=None
+        m, at most the number of samples. None is all samples, but not more than 3,000.
+    sampling : {'uniform', 'kmeans'}, default='uniform'
+        Landmarks are samples drawn without replacement, or centres of clusters.
+    rank : int, default=None
+        Most dimensions to keep of the span of the z_i z_i^T, those in which landmarks vary most.
+        None keeps all but those that rounding blurs.
+    objective, offset, constant, init, solver, n_epochs, batch_size, penalty, noise, noise_level, \
+early_stopping, validation_fraction, n_iter_no_change, warm_start, precision, random_state, \
+verbose, callback
+        As in `AKPCA`, with its defaults. The start 'kpca' is kernel PCA within the span, which is
+        exact with all samples as landmarks.
+    learning_rate : float, default=None
+        The largest step; None is a value that suits every scale, dimension and k that was tried.
+        For 'adam' in units of the root mean squared entry of a component of norm 1; for the
+        others, of such a component.
+
+    Attributes
+    ----------
+    landmarks_ : ndarray of shape (m, d)
+        Z, in the units of X, not centred.
+    encoder_coef_, decoder_coef_ : ndarray of shape (n_components, m)
+        H and G: A_j = sum_i h_ji (z_i - mean) (z_i - mean)^T in the units of X, but for linear and
+        constant terms.
+    rank_ : int
+        Dimensions of the span of the z_i z_i^T that were kept.
+    encoder_, decoder_ : ndarray of shape (n_components, D, D)
+        The symmetric matrices A_j and B_j, formed when asked for.
+    decoder_offset_ : ndarray of shape (D, D)
+        B_0; 0 without an offset.
+    mean_, constant_, scale_, loss_curve_, monitor_curve_, gap_curve_, best_epoch_, n_iter_
+        As in `AKPCA`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Notes
+    -----
+    Memory is O(k m + b m) for a batch of b, besides samples and landmarks, and once m^2 for the
+    basis of the span, which is kept for `partial_fit` and warm starts; time, O(m^3) for that basis
+    and O(n m d) an epoch.
+
+    Examples
+    --------
+    >>> from akpca import load_dataset
+    >>> from akpca.data_span import DataSpanAKPCA
+    >>> X = load_dataset("digits").X
+    >>> model = DataSpanAKPCA(5, n_landmarks=200, n_epochs=2, random_state=0).fit(X)
+    >>> model.inverse_transform(model.transform(X)).shape
+    (1797, 64)
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
+        **_Autoencoder._parameter_constraints,
+        "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
+        "sampling": [StrOptions({"uniform", "kmeans"})],
+        "rank": [Interval(Integral, 1, None, closed="left"), None],
+    }
+
+    _rates, _large_constant = heuristics.SPAN_RATES, heuristics.SPAN_CONSTANT
+
+    def __init__(
+        self,
+        n_components=2,
+        *,
+        n_landmarks=None,
+        sampling="uniform",
+        rank=None,
+        objective="reconstruction",
+        offset=True,
+        constant="auto",
+        init="auto",
+        solver="adam",
+        learning_rate=None,
+        precision="single",
+        n_epochs=None,
+        batch_size=100,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=None,
+        warm_start=False,
+        penalty=None,
+        noise=None,
+        noise_level=0.1,
+        random_state=None,
+        verbose=False,
+        callback=None,
+    ):
+        given = locals()
+        super().__init__(**{name: given[name] for name in _Autoencoder._parameter_constraints})
+        self.n_landmarks = n_landmarks
+        self.sampling = sampling
+        self.rank = rank
+
+    @property
+    def landmarks_(self) -> np.ndarray:
+        """Z, shape (m, d)."""
+        return self._model.span.landmarks * self._dtype.type(self.scale_) + self.mean_
+
+    @property
+    def encoder_coef_(self) -> np.ndarray:
+        """H, shape (n_components, m)."""
+        return self._coefficients(self._model.params[0])
+
+    @property
+    def decoder_coef_(self) -> np.ndarray:
+        """G, shape (n_components, m)."""
+        return self._coefficients(self._model.params[1][: self._n_features_out])
+
+    @property
+    def rank_(self) -> int:
+        """Dimensions of the span of the z_i z_i^T."""
+        return self._model.span.basis.shape[1]
+
+    def _coefficients(self, T):
+        span = self._model.span
+        return span.expand(T)[:, : len(span.landmarks)] / T.dtype.type(self.scale_**2)
+
+    def _begin(self, X, rng, *, turn):
+        (n, d), m = X.shape, self._count_landmarks(*X.shape)
+        # in features, since their axes would be a matrix of d^2 numbers
+        coordinates = self._measure(X, turn=False)
+        Z = coordinates.forward(X, self._work_dtype)
+        if self.sampling == "kmeans" and m < n:
+            landmarks = cluster_centers(Z[:, :d], m, rng)
+        else:
+            landmarks = np.ascontiguousarray(Z[rng.permutation(n)[:m], :d])
+        varies = np.ptp(Z[:, :d], axis=0) > 0 if self.offset else None
+        span = Span(landmarks, constant=self.offset, rank=self.rank, varies=varies)
+        random = self.init == "random"
+        model = SpanModel.start(span, Z, self.n_components, random=random, random_state=rng)
+        return coordinates, Z, model
+
+    def _count_landmarks(self, n, d):
+        """Return m, if so many landmarks there can be."""
+        k, m = self.n_components, self.n_landmarks
+        if m is not None and m > n:
+            raise ValueError(
+                f"n_landmarks={m}, but X has only {n} samples to choose them from: give at most "
+                "that many"
+            )
+        m = min(n, DEFAULT_LANDMARKS) if m is None else m
+        if k > m + (d if self.offset else 0):
+            raise ValueError(
+                f"n_components={k}, but the span of {m} landmarks has no more dimensions than "
+                f"{m}{f' and {d} for linear terms' if self.offset else ''}: give a smaller "
+                "n_components or a larger n_landmarks"
+            )
+        return m

@@ -1,0 +1,131 @@
+"""Stochastic optimisers behind one small interface: SGD, SVRG and Adam.
+
+Parameters are a list of contiguous arrays, changed in place; a gradient is a function of such a
+list that returns a list of arrays of the same shapes::
+
+    optimizer = OPTIMIZERS["adam"]()
+    for batch in batches:
+        optimizer.step(params, gradient_of(batch), rate)  # moves by about `rate`
+
+That the gradient is a function, not an array, is for SVRG, which needs it at two points. The
+arrays it returns are the optimiser's to overwrite. Adam moves each entry by up to `rate`, whatever
+the size of the gradient; SGD and SVRG move by `rate` times the gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import cos, pi, sqrt
+
+import numpy as np
+
+Arrays = list[np.ndarray]
+Gradient = Callable[[Arrays], Arrays]
+
+# Numbers that are updated at a time, so that they stay in the processor's cache.
+CHUNK = 2**14
+# How slowly Adam's two means forget, and the gradient below which an entry hardly moves.
+BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
+
+
+def cosine(t: int, total: int, warm: float = 0.0) -> float:
+    """Return the part of the largest rate for step t = 0, 1, ... of `total`.
+
+    It falls from 1 to 0 as half a cosine, after it has risen evenly to 1 in the first part `warm`
+    of the steps. A rise is for starts that are good: full steps would lose what they are worth,
+    before the optimiser knows the sizes of gradients.
+    """
+    rise = warm * total
+    if t < rise:
+        return min(1.0, (t + 1) / rise)
+    return 0.5 * (1 + cos(pi * (t - rise) / (total - rise))) if t < total else 0.0
+
+
+class SGD:
+    """Stochastic gradient descent: p <- p - rate g, the plain method of the report."""
+
+    def step(self, params: Arrays, gradient: Gradient, rate: float) -> None:
+        """Move the parameters by the gradient of a minibatch."""
+        for p, g in zip(params, gradient(params), strict=True):
+            g *= rate
+            p -= g
+
+
+@dataclass(eq=False)
+class SVRG:
+    """Variance-reduced descent (Johnson and Zhang, 2013): g(p) - g(p0) + G(p0) in place of g(p).
+
+    p0 is where the epoch began and G the gradient over all data, so that `start_epoch` must be
+    called before each pass. A step costs two gradients, and an epoch begins with one more pass.
+    """
+
+    _snapshot: Arrays | None = field(default=None, init=False)
+    _mean: Arrays | None = field(default=None, init=False)
+
+    def start_epoch(self, params: Arrays, full_gradient: Gradient) -> None:
+        """Note where a pass begins, and the gradient over all data there."""
+        self._snapshot = [p.copy() for p in params]
+        self._mean = full_gradient(self._snapshot)
+
+    def step(self, params: Arrays, gradient: Gradient, rate: float) -> None:
+        """Move the parameters by the gradient of a minibatch."""
+        here, before = gradient(params), gradient(self._snapshot)
+        for p, g, g0, mean in zip(params, here, before, self._mean, strict=True):
+            g -= g0
+            g += mean
+            g *= rate
+            p -= g
+
+
+@dataclass(eq=False)
+class Adam:
+    """Adam (Kingma and Ba, 2015): p <- p - rate m-hat / (sqrt(v-hat) + eps).
+
+    m and v are running means of the gradient and its square, corrected for their start at 0.
+
+    Parameters
+    ----------
+    steps : list of ndarray, default=None
+        Factors of the rate, one array for each parameter, broadcast to its shape. None is 1.
+    """
+
+    steps: Arrays | None = None
+    _moments: list[tuple[np.ndarray, np.ndarray]] | None = field(default=None, init=False)
+    _factors: Arrays | None = field(default=None, init=False)
+    _t: int = field(default=0, init=False)
+
+    def step(self, params: Arrays, gradient: Gradient, rate: float) -> None:
+        """Move the parameters by the gradient of a minibatch."""
+        if self._moments is None:
+            self._moments = [(np.zeros(p.size, p.dtype), np.zeros(p.size, p.dtype)) for p in params]
+            factors = [np.ones(1)] * len(params) if self.steps is None else self.steps
+            self._factors = [
+                (f if f.size == 1 else np.broadcast_to(f, p.shape)).astype(p.dtype).reshape(-1)
+                for f, p in zip(factors, params, strict=True)
+            ]
+        gradients = gradient(params)
+        self._t += 1
+        first, second = 1 - BETA1**self._t, 1 - BETA2**self._t
+        # m-hat / (sqrt(v-hat) + eps) = (sqrt(second) / first) m / (sqrt(v) + sqrt(second) eps)
+        rate, eps = rate * sqrt(second) / first, sqrt(second) * EPS
+        for p, g, (m, v), f in zip(params, gradients, self._moments, self._factors, strict=True):
+            p = p.reshape(-1, copy=False)
+            g = np.ascontiguousarray(g).reshape(-1)
+            for start in range(0, p.size, CHUNK):
+                part = slice(start, start + CHUNK)
+                g_part, m_part, v_part = g[part], m[part], v[part]
+                m_part *= BETA1
+                m_part += (1 - BETA1) * g_part
+                g_part *= g_part
+                g_part *= 1 - BETA2
+                v_part *= BETA2
+                v_part += g_part
+                np.sqrt(v_part, out=g_part)
+                g_part += eps
+                np.divide(m_part, g_part, out=g_part)
+                g_part *= rate * (f[part] if f.size > 1 else f)
+                p[part] -= g_part
+
+
+OPTIMIZERS = {"adam": Adam, "sgd": SGD, "svrg": SVRG}

@@ -1,0 +1,233 @@
+"""Minibatch descent on the losses of :mod:`.objectives`, for any model of :mod:`.models`.
+
+A `Descent` makes passes over normalised samples. `Descent.run` follows a schedule of steps,
+compares iterates by the true error on samples held out (or on some of the others) and ends with the
+best one; `Descent.epoch` is one pass, and all that `partial_fit` needs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import gen_batches
+from tqdm import tqdm
+
+from ..progress import warn_interrupted
+from ..threads import one_blas_thread
+from . import objectives
+from .coordinates import Coordinates
+from .models import BatchGradient, DenseModel, SpanModel, score
+from .optimizers import SGD, SVRG, Adam, cosine
+
+# Samples on which the best iterate is chosen, at most, and the residuals of eigenvectors there.
+MONITOR_SAMPLES, MONITOR_TOL = 500, 3e-3
+# Lanczos steps where no earlier eigenvector of a sample is known.
+FRESH_STEPS = 12
+# Mean loss, of samples of mean squared norm 1, at which a descent has got out of hand.
+DIVERGED = 1e4
+
+
+@dataclass
+class Result:
+    """The best model so far, and how the descent went: see the attributes of `AKPCA`."""
+
+    model: DenseModel | SpanModel
+    loss_curve: list[float] = field(default_factory=list)
+    monitor_curve: list[float] = field(default_factory=list)
+    gap_curve: list[float] = field(default_factory=list)
+    best_epoch: int = 0
+    n_iter: int = 0
+
+    def add_score(self, score: float, gap: float) -> bool:
+        """Note the error of an iterate; return whether it is the least."""
+        better = not self.monitor_curve or score < self.monitor_curve[self.best_epoch]
+        self.monitor_curve.append(score)
+        self.gap_curve.append(gap)
+        return better
+
+
+@dataclass
+class Descent:
+    """Passes over normalised samples that change the parameters of a model in place.
+
+    Attributes
+    ----------
+    model : DenseModel or SpanModel
+    coordinates : Coordinates
+        Of the samples; curves are in the units of X, squared.
+    optimizer : SGD, SVRG or Adam
+    rng : RandomState
+        Order of the samples, starting vectors, noise.
+    objective : {'reconstruction', 'spectral'}
+    batch_size : int
+    rate : float
+        The largest step; Adam's in units of an entry of a component of norm 1.
+    warm : float
+        The part of all steps in which they become longer.
+    penalty : float
+        How strongly parameters are pulled back to the start.
+    noise, noise_level
+        Of the samples that are encoded, see `Coordinates.corrupted`; None is no noise.
+    """
+
+    model: DenseModel | SpanModel
+    coordinates: Coordinates
+    optimizer: SGD | SVRG | Adam
+    rng: np.random.RandomState
+    objective: str
+    batch_size: int
+    rate: float
+    warm: float
+    penalty: float
+    noise: str | Callable | None
+    noise_level: float
+
+    def run(
+        self,
+        Z: np.ndarray,
+        held_out: np.ndarray,
+        n_epochs: int,
+        *,
+        patience: int | None = None,
+        title: str | None = None,
+        callback: Callable | None = None,
+    ) -> Result:
+        """Minimise, and return the best iterate.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n, D)
+        held_out : ndarray of shape (n_held_out, D)
+            Samples on which iterates are compared; if there are none, some of Z are.
+        n_epochs : int
+        patience : int, default=None
+            Epochs without a better iterate after which to stop; None never does.
+        title : str, default=None
+            Of a progress bar; None shows none.
+        callback : callable, default=None
+            Gets the `Result` after each epoch, with the model of that epoch; a true answer stops.
+        """
+        n, model, unit = len(Z), self.model, self.coordinates.scale**2
+        if not len(held_out):
+            many = n > MONITOR_SAMPLES
+            held_out = Z[self.rng.choice(n, MONITOR_SAMPLES, replace=False)] if many else Z
+        noisy = self._corrupted(held_out, self.rng)
+        origin = [p.copy() for p in model.params] if self.penalty else None
+        # a start for the eigenvector of each sample: never the sample, which would give it away
+        direction = model.direction / max(np.linalg.norm(model.direction), 1e-30)
+        vectors = np.tile(direction, (n, 1)) if self.objective == "reconstruction" else None
+        steps = -(-n // self.batch_size)
+        schedule = partial(cosine, total=steps * n_epochs, warm=self.warm)
+        bar = tqdm(range(1, n_epochs + 1), desc=title, disable=title is None)
+        result, best = Result(model), model.copy(Z.dtype)
+        try:
+            error, gap = score(model, noisy, held_out, MONITOR_TOL)
+            result.add_score(error * unit, gap)
+            for epoch in bar:
+                loss = self.epoch(Z, schedule, steps * (epoch - 1), vectors, origin)
+                result.loss_curve.append(loss)
+                result.n_iter = epoch
+                error, gap = score(model, noisy, held_out, MONITOR_TOL)
+                if result.add_score(error * unit, gap):
+                    result.best_epoch = epoch
+                    for b, p in zip(best.params, model.params, strict=True):
+                        np.copyto(b, p)
+                bar.set_postfix(loss=f"{loss:.4g}", error=f"{error * unit:.4g}")
+                if callback is not None and callback(result):
+                    break
+                if patience is not None and epoch - result.best_epoch >= patience:
+                    break
+        except (FloatingPointError, np.linalg.LinAlgError):
+            warnings.warn(
+                f"the descent diverged in epoch {result.n_iter + 1}: the best model so far is "
+                "kept; a smaller learning_rate would help",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        except KeyboardInterrupt:
+            warn_interrupted(f"in epoch {result.n_iter + 1}", stacklevel=5)
+        result.model = best
+        return result
+
+    def epoch(
+        self,
+        Z: np.ndarray,
+        schedule: Callable[[int], float],
+        first: int = 0,
+        vectors: np.ndarray | None = None,
+        origin: list[np.ndarray] | None = None,
+    ) -> float:
+        """Do one pass in random order; return the mean loss.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n, D)
+        schedule : callable
+            From the number of a step, here from `first` on, to the part of the largest rate.
+        first : int, default=0
+        vectors : ndarray of shape (n, D), default=None
+            Earlier eigenvectors of the samples, which are replaced.
+        origin : list of ndarray, default=None
+            To which parameters are pulled by the penalty.
+        """
+        n, params, total = len(Z), self.model.params, 0.0
+        largest = self.rate
+        if isinstance(self.optimizer, Adam):
+            largest /= self.model.root_size
+        order = self.rng.permutation(n)
+        with one_blas_thread(flops=self.batch_size * self.model.flops):
+            if isinstance(self.optimizer, SVRG):
+                full_gradient = partial(self._full_gradient, Z, warm=vectors is not None)
+                self.optimizer.start_epoch(params, full_gradient)
+            for step, rows in enumerate(gen_batches(n, self.batch_size), start=first):
+                rows = order[rows]
+                near = None if vectors is None else vectors[rows]
+                gradient = self._gradient(Z[rows], near, near is not None)
+                rate = largest * schedule(step)
+                self.optimizer.step(params, gradient, rate)
+                if not gradient.losses.mean() < DIVERGED:
+                    raise FloatingPointError("the descent diverged")
+                total += float(gradient.losses.sum(dtype=np.float64))
+                if vectors is not None:
+                    vectors[rows] = gradient.vectors
+                if origin is not None:
+                    pull = self.penalty * min(1, self.batch_size / n) * rate / largest
+                    for p, o in zip(params, origin, strict=True):
+                        p -= p.dtype.type(pull) * (p - o)
+        return total / n * self.coordinates.scale**2
+
+    def _gradient(self, Z, near, warm, noise_rng=None):
+        """Return the gradient of a batch; `warm` tells that earlier eigenvectors are kept."""
+        seed = self.rng.randint(2**31 - 1)
+        if self.objective == "spectral":
+            start = objectives.mixed_start(Z, Z.shape, random_state=seed)
+            loss = partial(objectives.spectral, X=Z, start=start)
+        else:
+            near = self.model.direction.astype(Z.dtype) if near is None else near
+            start = objectives.mixed_start(near, Z.shape, random_state=seed)
+            steps = objectives.RECONSTRUCTION_STEPS if warm else FRESH_STEPS
+            towards = self.model.towards.astype(Z.dtype)
+            loss = partial(
+                objectives.reconstruction, X=Z, start=start, steps=steps, towards=towards
+            )
+        noise_rng = noise_rng or np.random.RandomState(self.rng.randint(2**31 - 1))
+        return BatchGradient(self.model, self._corrupted(Z, noise_rng), loss)
+
+    def _corrupted(self, Z, rng):
+        if self.noise is None or self.noise_level == 0:
+            return Z
+        return self.coordinates.corrupted(Z, rng, self.noise, self.noise_level)
+
+    def _full_gradient(self, Z, params, warm):
+        """Return the gradient over all samples."""
+        sums = [np.zeros_like(p) for p in params]
+        for rows in gen_batches(len(Z), min(len(Z), self.batch_size)):
+            gradient = self._gradient(Z[rows], None, warm, self.rng)
+            for s, g in zip(sums, gradient(params), strict=True):
+                s += len(Z[rows]) / len(Z) * g
+        return sums
