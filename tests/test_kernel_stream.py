@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from akpca import DivergenceError, KernelHebbian, KernelPCA, KernelStream
 from akpca.hebbian import Annealing, Constant, MetaDescent, ReciprocalEigenvalues
@@ -252,9 +251,3 @@ def test_callable_kernel(digits):
     stream = KernelStream(2, kernel=lambda x, y: x @ y, random_state=0).fit(digits[:60])
     linear = KernelStream(2, kernel="linear", random_state=0).fit(digits[:60])
     np.testing.assert_allclose(stream.transform(digits), linear.transform(digits), atol=1e-8)
-
-
-@parametrize_with_checks([KernelStream(), KernelStream(budget=5, center=False)])
-def test_scikit_learn_check(estimator, check):
-    """scikit-learn's contract for estimators, one check per test."""
-    check(estimator)

@@ -293,6 +293,8 @@ class Run:
         Draws the orders of the samples, and its state after the first of them.
     order : ndarray of shape (l,)
         Of the samples in the next pass.
+    means : ndarray of shape (l,) or None
+        Row means of the plain kernel matrix; None if it is not centred.
     state : KernelState
     options : dict
         block_size, every_step and limit of `run_pass`.
@@ -306,6 +308,7 @@ class Run:
     rng: np.random.RandomState
     rng_state: tuple
     order: np.ndarray
+    means: np.ndarray | None
     state: KernelState
     options: dict
     n_passes: int = 0
@@ -321,6 +324,7 @@ class Run:
         asked = gain = named_gain(gain, n_passes)
         plain, tuned = gain.without_adaptation().with_values(eta0=1.0), AUTO in (gain.eta0, gain.mu)
         n, trace = operator.shape[0], operator.trace()
+        means = operator.means().astype(operator.dtype) if operator.center else None
         if isinstance(A, Integral):
             A = rng.standard_normal((A, n)) / np.sqrt(A * (max(trace, 0) or float(n)))
         A = np.ascontiguousarray(A, operator.dtype)
@@ -336,7 +340,7 @@ class Run:
             start = start_state(operator, A, plain, track=True, **known)
             gain = Trials(operator, start, order, options).tune(gain, plain, trace / n)
         state = start_state(operator, A, gain, **known)
-        return cls(asked, gain, A, rng, rng.get_state(), order, state, options)
+        return cls(asked, gain, A, rng, rng.get_state(), order, means, state, options)
 
     def one_pass(self, operator, bar: tqdm) -> None:
         """Make a pass. An interrupt leaves the state after the last whole block."""
@@ -480,16 +484,12 @@ class KernelHebbian(KernelEstimator):
         A, as the algorithm has it.
     gain_ : Gain
         The gain that was used, with the parameters that were tuned.
-    n_iter_ : int
-        Passes made, those before a warm start included.
-    n_steps_ : int
-        Steps made.
+    n_iter_, n_steps_ : int
+        Passes and steps made, those before a warm start included.
     n_samples_seen_ : int
         Number of fitted samples.
-    kernel_ : Kernel
-        The kernel that was used.
-    gamma_ : float
-        The value of gamma that was used.
+    kernel_, gamma_ : Kernel, float
+        The kernel and the value of gamma that were used.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features), or operator
         What was fitted.
     preimage_ : Preimage
@@ -715,8 +715,7 @@ class KernelHebbian(KernelEstimator):
         # sum_p A_ip (phi(x_p) - mean) = sum_p weights_pi phi(x_p), and its part along the mean
         weights, mean = self.components_.T, {}
         offset = np.zeros(len(A), A.dtype)
-        if operator.center:
-            means = operator.means().astype(A.dtype)
+        if (means := run.means) is not None:
             weights = weights - weights.mean(axis=0)
             offset = means @ weights
             mean_square = float(means.mean(dtype=np.float64))

@@ -215,9 +215,7 @@ class KernelStream(KernelEstimator):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_points)
-        Coefficients of components that have norm 1 in feature space.
-    X_fit_ : ndarray of shape (n_points, n_features)
-        The points in which components are expanded.
+        Coefficients of components that have norm 1 in feature space, by the points `X_fit_`.
     eigenvalues_ : ndarray of shape (n_components,)
         Of the (centred) kernel matrix of all samples so far, estimated from the outputs; late
         ones count more, as in :class:`akpca.GeneralizedHebbian`.
@@ -231,13 +229,18 @@ class KernelStream(KernelEstimator):
         Samples seen and steps made. They differ only after `continue_from`.
     n_iter_ : int
         Passes over the data: 1, or those of the model that was continued.
-    kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
+    X_fit_, kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
         As in :class:`akpca.KernelHebbian`.
 
     See Also
     --------
     KernelHebbian : Several passes over samples that stay, with other gains.
     GeneralizedHebbian : The same without a kernel.
+
+    References
+    ----------
+    Kim, Franz and Schölkopf, "Iterative kernel principal component analysis for image modeling",
+    IEEE TPAMI 27(9), 2005. The budget is akpca's own.
 
     Examples
     --------
