@@ -463,11 +463,11 @@ def test_a_new_fit_leaves_nothing_of_the_last_one(digits):
 
 
 def test_a_fit_that_fails_keeps_the_last_one(digits):
-    """A gain that is too large leaves the results of the fit before."""
+    """A gain that is too large for other data leaves the results of the fit before."""
     model = KernelHebbian(2, gamma=0.05, n_passes=2, random_state=0).fit(digits)
     before = model.transform(digits)
     with pytest.raises(DivergenceError):
-        model.set_params(gain=Constant(1e4)).fit(digits)
+        model.set_params(gain=Constant(1e4)).fit(digits[:50, :30])
     np.testing.assert_array_equal(model.transform(digits), before)
     assert model.gain_.name == "KHA/et*"
 
@@ -514,8 +514,10 @@ def test_callback_gets_a_fitted_model(digits):
         same = KernelHebbian(R, n_passes=state.n_iter, **options).fit(digits)
         np.testing.assert_array_equal(state.model.transform(digits), same.transform(digits))
         assert (state.model.n_iter_, state.model.n_steps_) == (state.n_iter, state.n_iter * L)
+        assert vars(state.model).keys() == vars(same).keys()
 
-    KernelHebbian(R, n_passes=3, callback=check, **options).fit(digits)
+    model = KernelHebbian(R, n_passes=3, callback=check, preimage="ridge", **options)
+    assert model.fit(digits).preimage_ is not model.fit(digits).preimage_
 
 
 def test_sparse_samples(digits):

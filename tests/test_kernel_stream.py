@@ -211,6 +211,9 @@ def test_divergence_leaves_the_last_good_state(digits):
     with pytest.raises(DivergenceError, match=r"eta0=1000000.*smaller eta0, or gain='auto'"):
         model.partial_fit(digits[60:])
     np.testing.assert_array_equal(model.transform(digits), before)
+    with pytest.raises(DivergenceError):
+        model.fit(digits[:, :30])
+    np.testing.assert_array_equal(model.transform(digits), before)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ exceeds 1. All terms scale with the data, so the result does not depend on their
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import NamedTuple
@@ -356,6 +357,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         -------
         self : object
         """
+        before = vars(self).copy()
         goes_on = self.warm_start and hasattr(self, "_state")
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=not goes_on)
         n, d = X.shape
@@ -381,6 +383,10 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                     self._publish(state, X.dtype, rng, n_iter, X)
                     if self.callback(FitProgress(n_iter, last, None, self)):
                         break
+        except DivergenceError:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
         except KeyboardInterrupt:
             warn_interrupted(f"after {n_iter} passes, {state.track.t} steps", stacklevel=4)
         self._publish(state, X.dtype, rng, n_iter, X)
@@ -484,7 +490,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 f"n_components={self.n_components}, but this {type(self).__name__} goes on from "
                 f"{len(self._state.weights)} components; fit with warm_start=False to begin anew"
             )
-        return self._rng, self._state, self.n_iter_
+        return deepcopy(self._rng), self._state, self.n_iter_
 
     def _threads(self, n_features: int):
         """Return the context for blocks of samples of so many features."""

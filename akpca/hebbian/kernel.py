@@ -596,13 +596,22 @@ class KernelHebbian(KernelEstimator):
         Raises
         ------
         DivergenceError
-            If a gain that was given is too large for these data.
+            If a gain that was given is too large for these data. The estimator is left as it was.
         """
+        before = vars(self).copy()
         operator, points = self._make_operator(X)
-        run = self._begin(operator)
+        self.X_fit_ = X if points is None else points
+        run = None
         try:
+            run = self._begin(operator)
             self._iterate(operator, points, run)
+        except DivergenceError:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
         except KeyboardInterrupt:
+            if run is None:  # nothing to keep yet
+                raise
             warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps", stacklevel=4)
         code = self._publish(operator, points, run)
         if self.norms_.max() > TOO_LONG:
@@ -612,7 +621,6 @@ class KernelHebbian(KernelEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        self.X_fit_ = X if points is None else points
         self._set_code(code)
         return self
 
@@ -670,8 +678,8 @@ class KernelHebbian(KernelEstimator):
                 try:
                     run.one_pass(operator, bar)
                     if self.callback is not None:
-                        self._code = self._publish(operator, points, run)
-                        self._decoder = None
+                        self._code, self._decoder = self._publish(operator, points, run), None
+                        vars(self).pop("preimage_", None)
                         stop = self.callback(self._report(run, last))
                     if run.n_passes == last:
                         run.check_length()
@@ -686,17 +694,10 @@ class KernelHebbian(KernelEstimator):
         eigenvalues, rho = state.small.eigenvalues, state.small.rho
         schedule = float(gain.schedule(state.t, len(run.order)))
         values = schedule * gain.preconditioner(eigenvalues)
-        return HebbianProgress(
-            n_iter=run.n_passes,
-            n_iter_max=last,
-            loss=None,
-            model=self,
-            coefficients=state.A,
-            eigenvalues=eigenvalues if gain.uses_eigenvalues else None,
-            gain=values * np.exp(rho),
-            gain_scale=float(values[0] * eigenvalues[0]) if gain.uses_eigenvalues else schedule,
-            log_gain=rho,
-        )
+        scale = float(values[0] * eigenvalues[0]) if gain.uses_eigenvalues else schedule
+        eigenvalues = eigenvalues if gain.uses_eigenvalues else None
+        parts = state.A, eigenvalues, values * np.exp(rho), scale, rho
+        return HebbianProgress(run.n_passes, last, None, self, *parts)
 
     def _publish(self, operator, points, run: Run) -> KernelCode:
         """Set the attributes to where the run stands; return the code that belongs to them."""

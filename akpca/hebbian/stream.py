@@ -312,7 +312,13 @@ class KernelStream(KernelEstimator):
         -------
         self : object
         """
-        return self._take(X, first=True, n_start=max(START_SAMPLES, self.n_components))
+        before = vars(self).copy()
+        try:
+            return self._take(X, first=True, n_start=max(START_SAMPLES, self.n_components))
+        except DivergenceError:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
