@@ -55,39 +55,22 @@ FORGETTING = 7
 class Track(NamedTuple):
     """What is kept of the outputs y of all steps.
 
-    Attributes
-    ----------
-    energy : ndarray of shape (r,)
-        sum_s (s / t)^p y(s)^2.
-    weight : float
-        Of that sum, so that energy / weight is an unbiased estimate of the variance of y.
-    t : int
-        Steps made.
+    energy / weight is an unbiased estimate of the variance of y.
     """
 
-    energy: np.ndarray
-    weight: float = 0.0
-    t: int = 0
+    energy: np.ndarray  # (r,), sum_s (s / t)^p y(s)^2
+    weight: float = 0.0  # of that sum
+    t: int = 0  # steps made
 
 
 @dataclass(frozen=True)
 class LinearState:
-    """Where a linear Hebbian iteration stands. Immutable as a whole: a block makes a new one.
+    """Where a linear Hebbian iteration stands. Immutable as a whole: a block makes a new one."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (r, d)
-    track : Track
-    total : ndarray of shape (d,)
-        Sum of the samples behind the mean.
-    n_samples : int
-        Number of them.
-    """
-
-    weights: np.ndarray
+    weights: np.ndarray  # (r, d)
     track: Track
-    total: np.ndarray
-    n_samples: int = 0
+    total: np.ndarray  # (d,), sum of the samples behind the mean
+    n_samples: int = 0  # number of them
 
     @property
     def mean(self) -> np.ndarray:
@@ -130,7 +113,8 @@ def tracked_steps(
 
     Parameters
     ----------
-    block : Block
+    block, lower
+        As in `hebbian_steps`.
     gain : Gain or None
         None is "auto".
     track : Track
@@ -140,8 +124,6 @@ def tracked_steps(
         taken of m samples, 1 if there is none.
     n_samples : int, default=None
         Steps in a pass, for the gain's schedule; None in a stream.
-    lower : bool, default=True
-        Sanger's rule, otherwise Oja's.
     """
     energy, weight, t = track
     r, b = len(energy), len(block.sizes)
@@ -260,10 +242,8 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         lets such a row shrink to zero, and its direction means nothing.
     n_samples_seen_ : int
         Samples behind `mean_`: those of the last `fit`, plus those of the stream since.
-    n_steps_ : int
-        Steps made, one per sample and pass.
-    n_iter_ : int
-        Passes made by `fit`, those of earlier warm starts included. A stream counts as one.
+    n_iter_, n_steps_ : int
+        Passes and steps made, those of earlier warm starts included. A stream counts as one pass.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 

@@ -51,23 +51,12 @@ MU_RETREATS = 5
 
 @dataclass(frozen=True)
 class KernelState:
-    """Where a kernel Hebbian iteration stands. Immutable as a whole: a block makes a new one.
+    """Where a kernel Hebbian iteration stands. Immutable as a whole: a block makes a new one."""
 
-    Attributes
-    ----------
-    S : ndarray of shape (r, l) or (2 r, l)
-        Coefficients A and, with meta-descent, B below.
-    AK : ndarray of shape (r, l) or None
-        A K', if the gain needs eigenvalues.
-    small : SmallState
-    t : int
-        Steps made.
-    """
-
-    S: np.ndarray
-    AK: np.ndarray | None
+    S: np.ndarray  # (r, l), coefficients A; with meta-descent (2 r, l), B below
+    AK: np.ndarray | None  # (r, l), A K', if the gain needs eigenvalues
     small: SmallState
-    t: int = 0
+    t: int = 0  # steps made
 
     @property
     def A(self) -> np.ndarray:
@@ -281,38 +270,19 @@ def block_threads(operator, state: KernelState, block_size: int):
 
 @dataclass
 class Run:
-    """A kernel Hebbian iteration: how it goes, where it started and where it stands.
+    """A kernel Hebbian iteration: how it goes, where it started and where it stands."""
 
-    Attributes
-    ----------
-    asked, gain : Gain
-        As it was asked for, where values may be "auto", and as it is used.
-    start : ndarray of shape (r, l)
-        Coefficients before the first step.
-    rng, rng_state : RandomState, tuple
-        Draws the orders of the samples, and its state after the first of them.
-    order : ndarray of shape (l,)
-        Of the samples in the next pass.
-    means : ndarray of shape (l,) or None
-        Row means of the plain kernel matrix; None if it is not centred.
-    state : KernelState
-    options : dict
-        block_size, every_step and limit of `run_pass`.
-    n_passes, retreats : int
-        Passes made, and how often the run was started again with a smaller gain.
-    """
-
-    asked: Gain
-    gain: Gain
-    start: np.ndarray
-    rng: np.random.RandomState
-    rng_state: tuple
-    order: np.ndarray
-    means: np.ndarray | None
+    asked: Gain  # as it was asked for, where values may be "auto"
+    gain: Gain  # as it is used
+    start: np.ndarray  # (r, l), coefficients before the first step
+    rng: np.random.RandomState  # draws the orders of the samples
+    rng_state: tuple  # of `rng` after the first of them
+    order: np.ndarray  # (l,), of the samples in the next pass
+    means: np.ndarray | None  # (l,), row means of the plain kernel matrix, if it is centred
     state: KernelState
-    options: dict
-    n_passes: int = 0
-    retreats: int = 0
+    options: dict  # block_size, every_step and limit of `run_pass`
+    n_passes: int = 0  # made so far
+    retreats: int = 0  # how often it was started again with a smaller gain
 
     @classmethod
     def begin(cls, operator, A, gain, rng, *, n_passes: int, **options) -> Run:

@@ -41,41 +41,18 @@ START_SAMPLES = 100
 
 @dataclass(frozen=True)
 class StreamState:
-    """Where a stream stands. Immutable as a whole: a block makes a new one.
+    """Where a stream stands. Immutable as a whole: a block makes a new one."""
 
-    Attributes
-    ----------
-    points : ndarray of shape (m, d)
-    A : ndarray of shape (r, m)
-        Coefficients of the components; float64, as all below.
-    c : ndarray of shape (m,)
-        Coefficients of the mean; zero without centring.
-    along : ndarray of shape (r,)
-        Inner products of the components with the mean.
-    mean_square : float
-        ||mu||^2.
-    gram : ndarray of shape (r, r)
-        Inner products of the components.
-    track : Track
-        Of the outputs.
-    n_samples : int
-        Samples seen.
-    K : ndarray of shape (m, m) or None
-        Kernel matrix of the points, kept only under a budget.
-    lost : float
-        Sum over projections of the largest relative loss of a component's squared norm.
-    """
-
-    points: np.ndarray
-    A: np.ndarray
-    c: np.ndarray
-    along: np.ndarray
-    mean_square: float
-    gram: np.ndarray
-    track: Track
-    n_samples: int = 0
-    K: np.ndarray | None = None
-    lost: float = 0.0
+    points: np.ndarray  # (m, d)
+    A: np.ndarray  # (r, m), coefficients of the components; float64, as all below
+    c: np.ndarray  # (m,), coefficients of the mean; zero without centring
+    along: np.ndarray  # (r,), inner products of the components with the mean
+    mean_square: float  # ||mu||^2
+    gram: np.ndarray  # (r, r), inner products of the components
+    track: Track  # of the outputs
+    n_samples: int = 0  # seen so far
+    K: np.ndarray | None = None  # (m, m), kernel matrix of the points, kept only under a budget
+    lost: float = 0.0  # sum over projections of the largest relative loss of a squared norm
 
 
 def start_stream(X: np.ndarray, kernel: Kernel, r: int, rng, *, center: bool) -> StreamState:
