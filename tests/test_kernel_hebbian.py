@@ -320,6 +320,15 @@ def test_warm_start_continues(digits, gain):
     assert (parts.n_iter_, parts.n_steps_) == (5, 5 * L)
 
 
+def test_warm_start_with_other_updates(digits):
+    """Passes that follow estimate eigenvalues when the parameter says so."""
+    model = KernelHebbian(R, gain=make_gain("KHA/et*", eta0=2), n_passes=1, random_state=0)
+    model.set_params(warm_start=True).fit(digits).set_params(eigenvalue_updates="pass").fit(digits)
+    assert model.n_iter_ == 2
+    assert len(model._run.state.small.C) == 0
+    assert len(model.set_params(eigenvalue_updates="iteration").fit(digits)._run.state.small.C) == R
+
+
 def test_warm_start_needs_the_same_data(digits):
     """Continuing on other data is refused."""
     model = KernelHebbian(R, gain=Constant(0.1), warm_start=True).fit(digits)

@@ -10,6 +10,7 @@ from akpca.hebbian import Annealing, Constant, MetaDescent, ReciprocalEigenvalue
 from akpca.hebbian.generalized import LinearState, Track, linear_block
 from akpca.hebbian.stream import compress, merge_start, start_stream, stream_block
 from akpca.kernels import RBF, Linear
+from akpca.operators import KernelOperator
 
 GAINS = {
     "auto": None,
@@ -151,11 +152,21 @@ def test_parameters_of_a_continued_stream(digits):
     assert len(stream.partial_fit(digits[50:]).X_fit_) == 60
 
 
+@pytest.mark.parametrize("center", [True, False])
+def test_a_stream_goes_on_from_a_fit_to_an_operator(digits, center):
+    """An operator knows its samples, its kernel and whether it is centred."""
+    operator = KernelOperator(digits[:100], RBF(gamma=0.02), center=center)
+    model = KernelHebbian(3, kernel="precomputed", random_state=0).fit(operator)
+    stream = KernelStream.continue_from(model)
+    np.testing.assert_allclose(stream.transform(digits), model.transform(digits), atol=1e-10)
+    assert stream.partial_fit(digits[100:]).n_samples_seen_ == 400
+
+
 def test_what_a_stream_cannot_go_on_from(digits):
     """Without dense samples there are no points."""
     kernel = RBF(gamma=0.02)(digits[:50])
     model = KernelHebbian(2, kernel="precomputed").fit(kernel)
-    with pytest.raises(ValueError, match="not from one to sparse samples, a precomputed kernel"):
+    with pytest.raises(ValueError, match="not from one to sparse samples or to a precomputed"):
         KernelStream.continue_from(model)
     with pytest.raises(NotFittedError):
         KernelStream.continue_from(KernelHebbian())

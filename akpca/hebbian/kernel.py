@@ -34,7 +34,7 @@ from ..operators import KernelOperator, MatrixOperator
 from ..progress import FitProgress, warn_interrupted
 from ..threads import one_blas_thread
 from .gains import AUTO, Factor, Gain, named_gain
-from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
+from .steps import NONE, RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
 
 # Norm of a component at the end, where 1 is right, that is a failure.
 TOO_LONG = 2.0
@@ -45,7 +45,7 @@ PROBES = 256
 # Values tried are 5, 2 and 1 times powers of ten, from 500 downwards, where the kernel has k'(x, x)
 # of about 1: gains other than KHA/et* and KHA/e are as large as the kernel is small.
 LARGEST, DECADES = 500.0, 14
-# A tuned run that diverges for this many times goes on without meta-descent.
+# A tuned run that has diverged this many times goes on without meta-descent.
 MU_RETREATS = 5
 
 
@@ -93,7 +93,8 @@ def refresh(state: KernelState, gain: Gain, *, every_step: bool) -> KernelState:
         return state
     C, R = (state.A @ state.A.T).astype(np.float64), (state.AK @ state.AK.T).astype(np.float64)
     small = state.small._replace(eigenvalues=np.sqrt(R.diagonal() / C.diagonal()))  # (21)
-    return replace(state, small=small._replace(C=C, R=R) if every_step else small)
+    kept = {"C": C, "R": R} if every_step else {"C": NONE, "R": NONE}
+    return replace(state, small=small._replace(**kept))
 
 
 def kernel_block(
@@ -136,20 +137,10 @@ def run_pass(
     every_step: bool,
     limit: float = np.inf,
 ) -> Iterator[KernelState]:
-    """Yield the state after every block of a pass over the samples in the given order.
+    """Yield the state after every block of a pass over distinct samples in the given order.
 
-    Parameters
-    ----------
-    operator : operator of :mod:`akpca.operators`
-    state : KernelState
-    gain : Gain
-    order : ndarray of int
-        Distinct samples; fewer than all are a part of a pass.
-    block_size : int
-    every_step : bool
-        Estimate eigenvalues at every step; otherwise once, here.
-    limit : float, default=np.inf
-        As in `kernel_block`.
+    Eigenvalues are estimated at every step, or otherwise once, here. The limit is that of
+    `kernel_block`.
     """
     state = refresh(state, gain, every_step=every_step)
     for block in gen_batches(len(order), block_size):

@@ -347,11 +347,13 @@ class KernelStream(KernelEstimator):
         code = model._code
         if code.targets is None:
             raise ValueError(
-                "a stream goes on from a fit to dense samples, not from one to sparse samples, a "
-                "precomputed kernel or an operator"
+                "a stream goes on from a fit to dense samples, not from one to sparse samples or "
+                "to a precomputed kernel"
             )
         shared = set(cls._get_param_names()) - {"gain"}
         given = {key: value for key, value in model.get_params(False).items() if key in shared}
+        if model.kernel == "precomputed":  # by an operator, which knows samples and kernel
+            given.update(kernel=model.kernel_, center=code.means is not None)
         stream = cls(**{**given, **params})
         for name in ("kernel_", "gamma_", "n_features_in_", "feature_names_in_"):
             if hasattr(model, name):
@@ -394,9 +396,9 @@ class KernelStream(KernelEstimator):
 
     def _steps(self, state: StreamState, X, kernel, gain, *, bounded: bool) -> StreamState:
         block_size = self.block_size or (96 if self.n_components <= 32 else 128)
-        blocks = list(gen_batches(len(X), block_size)) if len(X) else []
+        blocks, quiet = list(gen_batches(len(X), block_size)), not (self.verbose and len(X))
         try:
-            for rows in tqdm(blocks, "stream", unit="block", disable=not self.verbose):
+            for rows in tqdm(blocks, "stream", unit="block", disable=quiet):
                 m, width = len(state.points) + block_size, X.shape[1] + self.n_components
                 with one_blas_thread(m**3 / 3 if self.budget else 2 * block_size * m * width):
                     state = stream_block(state, X[rows], kernel, gain, center=self.center)
@@ -447,7 +449,7 @@ def state_of_fit(model: KernelHebbian) -> StreamState:
     n, code = model.n_samples_seen_, model._code
     A, norms = model.coefficients_.astype(np.float64), model.norms_
     c, along, mean_square = np.zeros(n), np.zeros(len(A)), 0.0
-    if model.center:
+    if code.means is not None:
         A = A - A.mean(axis=1, keepdims=True)
         means = code.means.astype(np.float64)
         c, along, mean_square = np.full(n, 1 / n), A @ means, float(means.mean())
