@@ -15,9 +15,14 @@ import time
 
 from measure import load_average, verdict
 
-from akpca import KernelPCA, load_dataset, pca, reconstruction_error
-from akpca.autoencoding import AKPCA
-from akpca.data_span import DataSpanAKPCA
+from akpca import (
+    AKPCA,
+    DataSpanAKPCA,
+    KernelPCA,
+    load_dataset,
+    pca,
+    reconstruction_error,
+)
 from akpca.datasets import balanced_split, scale_by_max_norm
 
 K = 10
