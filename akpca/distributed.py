@@ -144,10 +144,8 @@ class DaskKernelOperator(SampleOperator):
         return float(np.sqrt(sum(self._compute(sums, "kernel sweep"))))
 
     def rows(self, indices):  # noqa: D102
-        order = np.argsort(indices, kind="stable")
-        samples = np.empty((len(order), self.X.shape[1]), self.dtype)
-        samples[order] = self.take(np.asarray(indices)[order])
-        tasks = self._each_chunk(_kernel_rows, self.kernel, _dask().delayed(samples))
+        samples = _dask().delayed(self.take(indices))
+        tasks = self._each_chunk(_kernel_rows, self.kernel, samples)
         values = np.concatenate(self._compute(tasks, "kernel rows"), axis=1)
         if self.center:
             means = self.means()
@@ -156,13 +154,16 @@ class DaskKernelOperator(SampleOperator):
         return values
 
     def take(self, indices):  # noqa: D102
-        delayed = _dask().delayed
-        tasks = []
+        order = np.argsort(indices, kind="stable")
+        ordered, tasks = np.asarray(indices)[order], []
         for chunk, rows in zip(self._chunks, self._rows, strict=True):
-            first, last = np.searchsorted(indices, (rows.start, rows.stop))
+            first, last = np.searchsorted(ordered, (rows.start, rows.stop))
             if first < last:
-                tasks.append(delayed(_take_rows)(chunk, indices[first:last] - rows.start))
-        return np.concatenate(self._compute(tasks, "sampled rows"))
+                task = _dask().delayed(_take_rows)
+                tasks.append(task(chunk, ordered[first:last] - rows.start))
+        samples = np.empty((len(order), self.X.shape[1]), self.dtype)
+        samples[order] = np.concatenate(self._compute(tasks, "sampled rows"))
+        return samples
 
     def extend(self, landmarks, U):  # noqa: D102
         delayed = _dask().delayed

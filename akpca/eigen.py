@@ -1,28 +1,26 @@
 """Leading eigenpairs of a symmetric matrix, largest eigenvalue first.
 
-`leading_eigenpairs` chooses among LAPACK, ARPACK and a randomised method by cost;
-`power_method` is the one that a textbook starts with, and that chapter 1 builds by hand.
-Every function returns ``(values, vectors)`` with values (k,) in descending order and unit
-vectors as the columns of an (n, k) array.
+`leading_eigenpairs` is for matrices, and chooses among LAPACK, ARPACK and a randomised method by
+cost; `block_krylov` is for operators that are known by their products; `power_method` is the one
+that a textbook starts with, and that chapter 1 builds by hand. Values are descending, of shape
+(k,), and unit vectors the columns of an (n, k) array.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
-from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh, lobpcg
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import randomized_svd
 
 from .progress import FitProgress, warn_interrupted
 from .threads import one_blas_thread
 
-EIGEN_SOLVERS = ("auto", "dense", "arpack", "randomized", "krylov", "lobpcg")
-OPERATOR_SOLVERS = ("krylov", "lobpcg", "arpack", "dense")
+EIGEN_SOLVERS = ("auto", "dense", "arpack", "randomized", "krylov")
 # A row of a kernel matrix is left out if others explain all but this part of the largest k(z, z):
 # rounding of kernel values enters a feature divided by the square root of what is left.
 PIVOT_FLOOR = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
@@ -155,7 +153,7 @@ def block_krylov(
     *,
     tol: float = 1e-4,
     max_products: int = 100,
-    start: np.ndarray | None = None,
+    start: np.ndarray | str = "auto",
     max_basis: int | None = None,
     callback: Callable[[FitProgress], bool | None] | None = None,
     random_state=None,
@@ -180,15 +178,16 @@ def block_krylov(
         tol^2 over its relative gap.
     max_products : int, default=100
         Give up after so many products; the best pairs so far are returned.
-    start : ndarray of shape (n, b), b >= k, default=None
-        First block, such as the eigenvectors of an approximation. None is random.
+    start : {'auto', 'random'} or ndarray of shape (n, b), b >= k, default='auto'
+        First block, such as the eigenvectors of an approximation. 'auto' takes those of a sample
+        (`nystrom_vectors`), where K is an operator that has samples, and is random otherwise.
     max_basis : int, default=None
         Columns of the basis before a restart, at least four blocks. None is ten blocks.
     callback : callable, default=None
         Called with a :class:`akpca.progress.FitProgress` after each product, whose loss is the
         largest residual and whose model the current `KrylovResult`; a true answer stops.
     random_state : int, RandomState instance or None, default=None
-        Of the random start.
+        Of the sample, or of the random start.
 
     Returns
     -------
@@ -197,9 +196,8 @@ def block_krylov(
     n = K.shape[0]
     if not 1 <= k <= n:
         raise ValueError(f"k must be between 1 and {n}, the size of K, got {k}")
-    if start is None:
-        width = _block_width(n, k)
-        start = check_random_state(random_state).standard_normal((n, width))
+    if isinstance(start, str):
+        start = _start(K, k, check_random_state(random_state), sampled=start == "auto")
     if start.shape[0] != n or start.shape[1] < k:
         raise ValueError(f"start must have {n} rows and at least {k} columns, got {start.shape}")
     block = linalg.qr(np.asarray(start, np.float64), mode="economic", check_finite=False)[0]
@@ -243,126 +241,14 @@ def block_krylov(
     return result
 
 
-def operator_eigenpairs(
-    K,
-    k: int,
-    *,
-    solver: str = "krylov",
-    tol: float = 1e-3,
-    max_products: int = 100,
-    callback: Callable[[FitProgress], bool | None] | None = None,
-    random_state=None,
-) -> KrylovResult:
-    """Return the k leading eigenpairs of an operator that is known by its products only.
-
-    Parameters
-    ----------
-    K : operator or ndarray of shape (n, n)
-        As in :mod:`akpca.operators`. If it has `nystrom_vectors`, they are the start.
-    k : int
-        Number of pairs.
-    solver : {'krylov', 'lobpcg', 'arpack', 'dense'}, default='krylov'
-        'krylov' is `block_krylov`; 'lobpcg' is SciPy's, from where 'krylov' goes on should it
-        break down; both multiply with blocks. 'arpack' takes
-        one vector at a time, a sweep over the kernel each: for comparison. 'dense' makes the
-        whole matrix.
-    tol : float, default=1e-3
-        Largest relative residual.
-    max_products : int, default=100
-        Largest number of products of the iterative solvers.
-    callback : callable, default=None
-        Of 'krylov'; see there.
-    random_state : int, RandomState instance or None, default=None
-
-    Returns
-    -------
-    result : KrylovResult
-        With measured residuals, whichever solver it was.
-    """
+def _start(K, k, rng, *, sampled):
+    """Return the first block of an iteration, a few more than k: they save a sweep."""
     n = K.shape[0]
-    if solver not in OPERATOR_SOLVERS:
-        raise ValueError(f"solver must be one of {OPERATOR_SOLVERS}, got {solver!r}")
-    rng = check_random_state(random_state)
-    # LOBPCG and ARPACK need room besides the pairs they look for
-    if (solver == "lobpcg" and 5 * _block_width(n, k) > n) or (solver == "arpack" and k >= n):
-        solver = "dense"
-    limits = {"tol": tol, "max_products": max_products}
-    if solver == "krylov":
-        return block_krylov(K, k, start=_start(K, k, rng), callback=callback, **limits)
-    if solver == "lobpcg":
-        return _lobpcg(K, k, _start(K, k, rng), **limits)
-    counted = CountedProducts(K)
-    if solver == "dense":
-        values, vectors, _ = leading_eigenpairs(K @ np.eye(n), k, solver="dense")
-    else:
-        v0 = rng.uniform(-1, 1, n)
-        values, vectors = eigsh(counted, k, which="LA", tol=tol, v0=v0, maxiter=max_products)
-    return _measured(counted, k, values, vectors, tol)
-
-
-class CountedProducts(LinearOperator):
-    """An operator that counts its products.
-
-    Parameters
-    ----------
-    K : operator or ndarray of shape (n, n)
-    """
-
-    def __init__(self, K):
-        super().__init__(np.dtype(np.float64), K.shape)
-        self.K = K
-        self.n_products = 0
-
-    def _matmat(self, V):
-        self.n_products += 1
-        return self.K @ V
-
-
-def _block_width(n: int, k: int) -> int:
-    """Return the vectors of a block: a few more than asked for save a sweep and cost little."""
-    return min(n, k + max(15, k // 3))
-
-
-def _start(K, k, rng):
-    """Return the first block of an iteration: from a sample, where the operator has samples."""
-    n, width = K.shape[0], _block_width(K.shape[0], k)
-    if hasattr(K, "nystrom_vectors") and 4 * width < n:
+    width = min(n, k + max(15, k // 3))
+    if sampled and hasattr(K, "nystrom_vectors") and 4 * width < n:
         sample = max(width, min(2000, n // 4))
         return K.nystrom_vectors(width, n_landmarks=sample, random_state=rng)
     return rng.standard_normal((n, width))
-
-
-def _lobpcg(K, k, start, *, tol, max_products):
-    """Return eigenpairs by SciPy's LOBPCG, and from where it gives up by `block_krylov`."""
-    counted = CountedProducts(K)
-    start = linalg.qr(start, mode="economic", check_finite=False)[0]
-    projected = start.T @ (counted @ start)
-    goal = tol * np.abs(np.linalg.eigvalsh((projected + projected.T) / 2)[-k])
-    with warnings.catch_warnings():
-        # of residuals, which we measure ourselves, and of exact convergence
-        warnings.simplefilter("ignore", UserWarning)
-        warnings.simplefilter("ignore", linalg.LinAlgWarning)
-        values, vectors, history = lobpcg(
-            counted, start, tol=goal, maxiter=max_products, retResidualNormsHistory=True
-        )
-    left = max_products - counted.n_products
-    if history[-1].max() > goal and left > 0:
-        # on matrices of low rank its blocks degenerate and it gives up
-        result = block_krylov(K, k, start=vectors, tol=tol, max_products=left)
-        return replace(result, n_products=result.n_products + counted.n_products)
-    return _measured(counted, k, values, vectors, tol)
-
-
-def _measured(counted, k, values, vectors, tol):
-    """Return the k leading of some pairs, in order and with their residuals."""
-    order = np.argsort(values)[::-1][:k]
-    values, vectors = values[order], vectors[:, order]
-    norms = np.linalg.norm(counted @ vectors - vectors * values, axis=0)
-    sizes, eps = np.abs(values), np.finfo(counted.K.dtype).eps
-    scale = np.maximum(sizes, np.sqrt(eps) * sizes.max())
-    residuals = np.divide(norms, scale, out=np.zeros_like(norms), where=scale > 0)
-    converged = bool((residuals <= max(tol, 1e-6)).all())
-    return KrylovResult(values, vectors, residuals, counted.n_products, converged)
 
 
 def _orthonormal_part(R: np.ndarray, basis: np.ndarray) -> np.ndarray:

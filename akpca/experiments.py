@@ -14,9 +14,13 @@ from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
 from .eigen import leading_eigenpairs
-from .gains import Gain
-from .hebbian import DivergenceError
-from .kernel_hebbian import HebbianPass, KernelHebbian, kernel_reconstruction_error
+from .hebbian import (
+    DivergenceError,
+    Gain,
+    HebbianProgress,
+    KernelHebbian,
+    kernel_reconstruction_error,
+)
 from .operators import MatrixOperator
 
 
@@ -71,9 +75,9 @@ def excess_error_curve(
     optimum = optimal_error(K, n_components)
     curve = np.full(n_passes, np.inf)
 
-    def measure(state: HebbianPass) -> None:
+    def measure(state: HebbianProgress) -> None:
         error = kernel_reconstruction_error(operator, state.coefficients)
-        curve[state.n_passes - 1] = error / optimum - 1
+        curve[state.n_iter - 1] = error / optimum - 1
 
     model = KernelHebbian(
         n_components,
@@ -101,7 +105,7 @@ def excess_error_curves(
     n_passes: int,
     *,
     seeds: Iterable[int],
-    progress: bool = False,
+    verbose: bool = False,
     **options,
 ) -> dict[str, np.ndarray]:
     """Return the curves of several gains, each with several seeds.
@@ -112,7 +116,7 @@ def excess_error_curves(
         As in :func:`excess_error_curve`.
     gains : mapping of str to Gain
     seeds : iterable of int
-    progress : bool, default=False
+    verbose : bool, default=False
         Show a progress bar.
     **options
         Passed on to :func:`excess_error_curve`.
@@ -121,9 +125,10 @@ def excess_error_curves(
     -------
     curves : dict of str to ndarray of shape (n_seeds, n_passes)
     """
+    seeds = list(seeds)  # an iterator has them only once
     tasks = [(name, seed) for name in gains for seed in seeds]
     curves: dict[str, list] = {name: [] for name in gains}
-    for name, seed in tqdm(tasks, disable=not progress):
+    for name, seed in tqdm(tasks, disable=not verbose):
         curve = excess_error_curve(
             K, gains[name], n_components, n_passes, random_state=seed, **options
         )

@@ -24,8 +24,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .kernel_code import KernelCode
-from .kernels import KERNELS, Kernel, gamma_of, resolve_kernel
-from .preimage import PREIMAGES, Preimage, make_preimage
+from .kernels import KERNELS, Kernel, gamma_of, resolve_kernel, with_gamma
+from .preimage import PREIMAGES, Preimage, RidgePreimage, make_preimage, scale_gamma
 
 KERNEL_CONSTRAINTS: dict = {
     "kernel": [StrOptions(set(KERNELS) | {"precomputed"}), callable],
@@ -145,6 +145,17 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             )
         decoder = make_preimage(preimage) if isinstance(preimage, str) else clone(preimage)
         return decoder.fit(self._code)
+
+    def _ridge(self, codes):
+        """Return the learned inverse before its fit: a regression with the same kernel, on codes.
+
+        It is for estimators with the parameters `alpha` and `inverse_gamma`.
+        """
+        self.inverse_gamma_ = self.gamma_ if self.inverse_gamma is None else self.inverse_gamma
+        if self.inverse_gamma == "scale":
+            self.inverse_gamma_ = scale_gamma(codes)
+        kernel = with_gamma(self.kernel_, self.inverse_gamma_)
+        return RidgePreimage(kernel=kernel, alpha=self.alpha, fit_intercept=False)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -18,19 +18,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import svd_flip
 
-from .eigen import EIGEN_SOLVERS, clean_eigenvalues, leading_eigenpairs, operator_eigenpairs
+from .eigen import EIGEN_SOLVERS, block_krylov, clean_eigenvalues, leading_eigenpairs
 from .kernel_code import KernelCode
 from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
-from .kernels import CallableKernel, Precomputed, check_finite, with_gamma
+from .kernels import CallableKernel, Precomputed, check_finite
 from .operators import FeatureOperator, KernelOperator, MatrixOperator, has_features
-from .preimage import RidgePreimage, scale_gamma
 
 # Relative residual at which a matrix-free solver stops by default: eigenvalues are then right to
 # about the square of it.
 MATRIX_FREE_TOL = 1e-3
 # Up to so many explicit features their covariance matrix is formed and decomposed by LAPACK.
 EXACT_FEATURES = 2000
-MATRIX_FREE = ("krylov", "lobpcg")
+HOLD_THE_MATRIX = ("dense", "arpack", "randomized")
 
 
 class KernelPCA(KernelEstimator):
@@ -63,19 +62,18 @@ class KernelPCA(KernelEstimator):
         Ridge penalty of the learned inverse.
     fit_inverse_transform : bool, default=False
         Learn `inverse_transform` by kernel ridge regression from codes to samples.
-    eigen_solver : {'auto', 'dense', 'arpack', 'randomized', 'krylov', 'lobpcg'}, default='auto'
+    eigen_solver : {'auto', 'dense', 'arpack', 'randomized', 'krylov'}, default='auto'
         'dense' (LAPACK), 'arpack' and 'randomized' hold the kernel matrix. 'krylov' (block
-        Lanczos) and 'lobpcg' are matrix-free: they need O(n k) memory and compute each kernel
-        value again in every sweep, or, where that is cheaper, the explicit features of the linear
-        and the degree-2 kernel. 'auto' takes what costs least within `memory_limit`. That is exact,
+        Lanczos) is matrix-free: it needs O(n k) memory and computes each kernel value again in
+        every sweep, or, where that is cheaper, the explicit features of the linear and the
+        degree-2 kernel. 'auto' takes what costs least within `memory_limit`. That is exact,
         except for more than 2,000 features or a matrix beyond the limit, where residuals are at
         most `tol`: eigenvalues are then right to about 1e-6 by default.
     tol : float, default=0
         Of 'arpack', where 0 is machine precision, and largest relative residual
-        ||K u - nu u|| / nu of the matrix-free solvers, where 0 is 1e-3.
+        ||K u - nu u|| / nu of the matrix-free solver, where 0 is 1e-3.
     max_iter : int, default=None
-        Iteration limit of 'arpack'; for the matrix-free solvers, sweeps over the kernel, 100 if
-        None.
+        Iteration limit of 'arpack'; of 'krylov', sweeps over the kernel, 100 if None.
     iterated_power : int or 'auto', default='auto'
         Power iterations of 'randomized'.
     remove_zero_eig : bool, default=False
@@ -242,6 +240,8 @@ class KernelPCA(KernelEstimator):
             raise ValueError("Cannot fit_inverse_transform with a precomputed kernel.")
         if isinstance(X, LinearOperator):
             operator, points = X, self._check_operator(X)
+            if self.eigen_solver in HOLD_THE_MATRIX and not isinstance(X, MatrixOperator):
+                operator = MatrixOperator(X.dense(), center=X.center, means=X.means())
         else:
             X = self._validate(X, copy=self.copy_X)
             if self.fit_inverse_transform and sparse.issparse(X):
@@ -252,7 +252,7 @@ class KernelPCA(KernelEstimator):
         self.X_fit_ = X
         self._set_components(operator, *self._decompose(operator, given=operator is X), points)
         if self.fit_inverse_transform and self.preimage is None:
-            self._fit_inverse(X)
+            self._fit_inverse()
         return self
 
     def fit_transform(self, X, y=None, **params):
@@ -287,7 +287,7 @@ class KernelPCA(KernelEstimator):
     def _choose_route(self, X):
         """Return 'matrix', 'features' or 'krylov': hold K, write phi down, or do neither."""
         n, d = X.shape
-        if self.eigen_solver in ("dense", "arpack", "randomized"):
+        if self.eigen_solver in HOLD_THE_MATRIX:
             return "matrix"
         k, cost = self._n_wanted(n), {}
         if has_features(self.kernel_) and not sparse.issparse(X):
@@ -318,7 +318,7 @@ class KernelPCA(KernelEstimator):
         k = self._n_wanted(operator.shape[0])
         if isinstance(operator, FeatureOperator):
             values, vectors, residuals = self._decompose_features(operator, k)
-        elif isinstance(operator, MatrixOperator) and self.eigen_solver not in MATRIX_FREE:
+        elif isinstance(operator, MatrixOperator) and self.eigen_solver != "krylov":
             # before the solver destroys the matrix
             total = operator.trace()
             values, vectors, self.eigen_solver_ = leading_eigenpairs(
@@ -357,23 +357,21 @@ class KernelPCA(KernelEstimator):
         return values, vectors, residuals
 
     def _iterate(self, operator, k):
-        solver = "krylov" if self.eigen_solver == "auto" else self.eigen_solver
-        result = operator_eigenpairs(
+        result = block_krylov(
             operator,
             k,
-            solver=solver,
             tol=self.tol or MATRIX_FREE_TOL,
             max_products=self.max_iter or 100,
             random_state=self.random_state,
         )
         if not result.converged:
             warnings.warn(
-                f"eigen_solver={solver!r} stopped after {result.n_products} products with relative "
+                f"eigen_solver='krylov' stopped after {result.n_products} products with relative "
                 f"residuals up to {result.residuals.max():.1e}; raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        self.eigen_solver_ = solver
+        self.eigen_solver_ = "krylov"
         return result.values, result.vectors, result.residuals
 
     def _set_components(self, operator, values, vectors, total, residuals, points):
@@ -411,15 +409,10 @@ class KernelPCA(KernelEstimator):
         )
         self._set_code(code)
 
-    def _fit_inverse(self, X):
+    def _fit_inverse(self):
         """Learn the inverse as scikit-learn does: with the same kernel, on codes."""
         codes = self._code.codes
-        self.inverse_gamma_ = self.gamma_ if self.inverse_gamma is None else self.inverse_gamma
-        if self.inverse_gamma == "scale":
-            self.inverse_gamma_ = scale_gamma(codes)
-        kernel = with_gamma(self.kernel_, self.inverse_gamma_)
-        ridge = RidgePreimage(kernel=kernel, alpha=self.alpha, fit_intercept=False)
-        self._decoder = ridge.fit(self._code)
+        self._decoder = ridge = self._ridge(codes).fit(self._code)
         self.dual_coef_, self.X_transformed_fit_ = ridge.dual_coef_, codes
 
 

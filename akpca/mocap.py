@@ -23,9 +23,11 @@ that names the file and the line.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -34,7 +36,26 @@ _ROTATIONS = ("rx", "ry", "rz")
 _TRANSLATIONS = ("tx", "ty", "tz")
 _BONE_KEYS = ("name", "direction", "length", "axis")
 
-_Line = tuple[int, list[str]]
+
+class _Line(NamedTuple):
+    """The words of a line, and where it is."""
+
+    where: str
+    words: list[str]
+
+    def error(self, problem: str) -> ValueError:
+        return ValueError(f"{self.where}: {problem}")
+
+    def numbers(self, count: int | None = None) -> list[float]:
+        """Return the numbers that follow the first word, `count` of them if given."""
+        try:
+            values = [float(word) for word in self.words[1:]]
+        except ValueError:
+            values = []
+        if not values or not np.isfinite(values).all() or count not in (None, len(values)):
+            wanted = "numbers" if count is None else f"{count} number{'s' * (count > 1)}"
+            raise self.error(f"expected {wanted} in {' '.join(self.words)!r}")
+        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,25 +115,23 @@ def read_asf(path: str | os.PathLike[str]) -> Skeleton:
         If the file is malformed, or uses what CMU's files never use: radians, an axis order other
         than XYZ, joints that slide, or a root that starts away from the origin.
     """
-    path = Path(path)
     sections: dict[str, list[_Line]] = {}
-    for number, words in _lines(path):
-        if words[0].startswith(":"):
-            lines = sections.setdefault(words[0].lower(), [])
+    for line in _lines(path):
+        if line.words[0].startswith(":"):
+            lines = sections.setdefault(line.words[0].lower(), [])
         elif not sections:
-            raise _malformed(path, number, f"expected a section such as :units, got {words[0]!r}")
+            raise line.error(f"expected a section such as :units, got {line.words[0]!r}")
         else:
-            lines.append((number, words))
+            lines.append(line)
     for section in (":root", ":bonedata", ":hierarchy"):
         if not sections.get(section):
             raise ValueError(f"{path}: the section {section} is missing or empty")
-
-    for number, words in sections.get(":units", []):
-        if words[0] == "angle" and words[1:] != ["deg"]:
-            raise _malformed(path, number, "only 'angle deg' is supported")
-    root_order = _read_root(path, sections[":root"])
-    bones = _read_bones(path, sections[":bonedata"])
-    parents = _read_hierarchy(path, sections[":hierarchy"], set(bones))
+    for line in sections.get(":units", []):
+        if line.words[0] == "angle" and line.words[1:] != ["deg"]:
+            raise line.error("only 'angle deg' is supported")
+    root_order = _read_root(sections[":root"])
+    bones = _read_bones(sections[":bonedata"])
+    parents = _read_hierarchy(sections[":hierarchy"], set(bones))
     return Skeleton(
         names=tuple(bones),
         parents=tuple(parents[name] for name in bones),
@@ -143,31 +162,29 @@ def read_amc(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     ValueError
         If the file is malformed, for example if a frame is missing or lacks a bone.
     """
-    path = Path(path)
     frames: list[dict[str, list[float]]] = []
-    first_number = number = 0
-    for number, words in _lines(path):
-        if words[0].startswith(":"):
-            if words[0].lower() == ":radians":
-                raise _malformed(path, number, "only :DEGREES is supported")
-        elif len(words) == 1 and words[0].isdigit():
+    expected = 0
+    for line in _lines(path):
+        first, *others = line.words
+        if first.startswith(":"):
+            if first.lower() == ":radians":
+                raise line.error("only :DEGREES is supported")
+        elif first.isdigit() and not others:
             if frames:
-                _check_frame(path, number, frames)
-                expected = first_number + len(frames)
-                if int(words[0]) != expected:
-                    raise _malformed(path, number, f"expected frame {expected}, got {words[0]}")
-            else:
-                first_number = int(words[0])
+                _check_frame(line, frames)
+            expected = expected + 1 if frames else int(first)
+            if int(first) != expected:
+                raise line.error(f"expected frame {expected}, got {first}")
             frames.append({})
         elif not frames:
-            raise _malformed(path, number, f"expected a frame number, got {' '.join(words)!r}")
-        elif words[0] in frames[-1]:
-            raise _malformed(path, number, f"{words[0]} is given twice in one frame")
+            raise line.error(f"expected a frame number, got {' '.join(line.words)!r}")
+        elif first in frames[-1]:
+            raise line.error(f"{first} is given twice in one frame")
         else:
-            frames[-1][words[0]] = _numbers(path, number, words)
+            frames[-1][first] = line.numbers()
     if not frames:
         raise ValueError(f"{path}: no frames found")
-    _check_frame(path, number, frames)
+    _check_frame(line, frames)
     return {name: np.array([frame[name] for frame in frames]) for name in frames[0]}
 
 
@@ -187,22 +204,15 @@ def bone_directions(skeleton: Skeleton, frames: dict[str, np.ndarray]) -> np.nda
         Unit vectors, bones in the skeleton's order.
     """
     _check_motion(skeleton, frames)
-    rotations = {"root": _euler(_columns(frames["root"], skeleton.root_order, _ROTATIONS))}
-    index = {name: i for i, name in enumerate(skeleton.names)}
-
-    def rotation(name: str) -> np.ndarray:
-        # A recursion, because a file may list a bone before the one that it hangs on.
-        if name not in rotations:
-            i = index[name]
-            own = np.eye(3)
-            if skeleton.dofs[i]:
-                C = _euler(skeleton.axes[i])
-                own = C @ _euler(_columns(frames[name], skeleton.dofs[i], _ROTATIONS)) @ C.T
-            rotations[name] = rotation(skeleton.parents[i]) @ own
-        return rotations[name]
-
-    directions = zip(skeleton.names, skeleton.directions, strict=True)
-    return np.stack([rotation(name) @ direction for name, direction in directions], axis=1)
+    root = _euler(_columns(frames["root"], skeleton.root_order, _ROTATIONS))
+    own = [np.eye(3)] * len(skeleton.names)
+    for i, dof in enumerate(skeleton.dofs):
+        if dof:
+            C = _euler(skeleton.axes[i])
+            own[i] = C @ _euler(_columns(frames[skeleton.names[i]], dof, _ROTATIONS)) @ C.T
+    chains = [[own[i] for i in _chain(skeleton, name)] for name in skeleton.names]
+    Q = np.stack([reduce(np.matmul, chain, root) for chain in chains], axis=1)
+    return (Q @ skeleton.directions[:, :, None])[..., 0]
 
 
 def joint_positions(
@@ -224,152 +234,132 @@ def joint_positions(
         file's units.
     """
     offsets = bone_directions(skeleton, frames) * skeleton.lengths[:, None]
-    ends = {"root": _columns(frames["root"], skeleton.root_order, _TRANSLATIONS)}
-    index = {name: i for i, name in enumerate(skeleton.names)}
-
-    def end(name: str) -> np.ndarray:
-        if name not in ends:
-            ends[name] = end(skeleton.parents[index[name]]) + offsets[:, index[name]]
-        return ends[name]
-
-    stop = np.stack([end(name) for name in skeleton.names], axis=1)
-    start = np.stack([ends[parent] for parent in skeleton.parents], axis=1)
-    return start, stop
+    root = _columns(frames["root"], skeleton.root_order, _TRANSLATIONS)
+    start, end = (
+        np.stack([sum((offsets[:, i] for i in _chain(skeleton, name)), root) for name in names], 1)
+        for names in (skeleton.parents, skeleton.names)
+    )
+    return start, end
 
 
-def _lines(path: Path) -> Iterator[_Line]:
-    """Yield the number and the words of each line that is not empty or a comment."""
+def _chain(skeleton: Skeleton, name: str) -> list[int]:
+    """Return the numbers of the bones on the way from the root to a bone, itself included."""
+    if name == "root":
+        return []
+    i = skeleton.names.index(name)
+    return [*_chain(skeleton, skeleton.parents[i]), i]
+
+
+def _lines(path: str | os.PathLike[str]) -> Iterator[_Line]:
+    """Yield each line that is not empty or a comment."""
     # Comments may hold bytes of any encoding; the data are ASCII.
-    with path.open(encoding="ascii", errors="replace") as file:
-        for number, line in enumerate(file, start=1):
-            words = line.split("#")[0].split()
-            if words:
-                yield number, words
+    with open(path, encoding="ascii", errors="replace") as file:
+        for number, text in enumerate(file, start=1):
+            if words := text.split("#")[0].split():
+                yield _Line(f"{path}, line {number}", words)
 
 
-def _malformed(path: Path, number: int, problem: str) -> ValueError:
-    return ValueError(f"{path}, line {number}: {problem}")
-
-
-def _numbers(path: Path, number: int, words: list[str], count: int | None = None) -> list[float]:
-    """Return the numbers that follow the first word of a line, `count` of them if given."""
-    try:
-        values = [float(word) for word in words[1:]]
-    except ValueError:
-        values = []
-    if not values or not np.isfinite(values).all() or count not in (None, len(values)):
-        wanted = "numbers" if count is None else f"{count} number{'s' * (count > 1)}"
-        raise _malformed(path, number, f"expected {wanted} in {' '.join(words)!r}")
-    return values
-
-
-def _read_root(path: Path, lines: list[_Line]) -> tuple[str, ...]:
+def _read_root(lines: list[_Line]) -> tuple[str, ...]:
     """Return the order of the root's values."""
     order: tuple[str, ...] = ()
-    for number, words in lines:
-        if words[0] == "order":
-            order = tuple(word.lower() for word in words[1:])
+    for line in lines:
+        key, *words = line.words
+        if key == "order":
+            order = tuple(word.lower() for word in words)
             if sorted(order) != sorted(_TRANSLATIONS + _ROTATIONS):
-                raise _malformed(path, number, "expected each of TX TY TZ RX RY RZ once")
-        elif words[0] == "axis" and words[1:] != ["XYZ"]:
-            raise _malformed(path, number, "only the axis order XYZ is supported")
-        elif words[0] in ("position", "orientation") and any(_numbers(path, number, words, 3)):
-            raise _malformed(path, number, f"only a root {words[0]} of 0 0 0 is supported")
+                raise line.error("expected each of TX TY TZ RX RY RZ once")
+        elif key == "axis" and words != ["XYZ"]:
+            raise line.error("only the axis order XYZ is supported")
+        elif key in ("position", "orientation") and any(line.numbers(3)):
+            raise line.error(f"only a root {key} of 0 0 0 is supported")
     if not order:
-        raise _malformed(path, lines[-1][0], "the section :root has no line 'order'")
+        raise line.error("the section :root has no line 'order'")
     return order
 
 
-def _read_bones(path: Path, lines: list[_Line]) -> dict[str, dict]:
+def _read_bones(lines: list[_Line]) -> dict[str, dict]:
     """Return direction, length, axis and dof of each bone, by name."""
     bones: dict[str, dict] = {}
     bone: dict | None = None
-    for number, words in lines:
-        key = words[0]
+    for line in lines:
+        key, *words = line.words
         if key == "begin" and bone is None:
             bone = {"dof": ()}
         elif bone is None or key == "begin":
             expected = "begin" if bone is None else "end"
-            raise _malformed(path, number, f"expected {expected!r}, got {' '.join(words)!r}")
+            raise line.error(f"expected {expected!r}, got {' '.join(line.words)!r}")
         elif key == "end":
-            missing = [wanted for wanted in _BONE_KEYS if wanted not in bone]
-            if missing:
-                raise _malformed(path, number, f"this bone has no {' and no '.join(missing)}")
+            if missing := [wanted for wanted in _BONE_KEYS if wanted not in bone]:
+                raise line.error(f"this bone has no {' and no '.join(missing)}")
             if bone["name"] in bones or bone["name"] == "root":
-                raise _malformed(path, number, f"a second bone has the name {bone['name']!r}")
+                raise line.error(f"a second bone has the name {bone['name']!r}")
             bones[bone["name"]] = bone
             bone = None
         elif key == "name":
-            bone["name"] = " ".join(words[1:])
+            bone["name"] = " ".join(words)
         elif key == "direction":
-            direction = np.array(_numbers(path, number, words, 3))
-            norm = np.linalg.norm(direction)
-            if norm == 0:
-                raise _malformed(path, number, "a bone's direction can't be zero")
+            direction = np.array(line.numbers(3))
+            if (norm := np.linalg.norm(direction)) == 0:
+                raise line.error("a bone's direction can't be zero")
             # The file rounds to six digits.
             bone["direction"] = direction / norm
         elif key == "length":
-            bone["length"] = _numbers(path, number, words, 1)[0]
+            bone["length"] = line.numbers(1)[0]
         elif key == "axis":
-            if words[4:] != ["XYZ"]:
-                raise _malformed(path, number, "expected three angles and the axis order XYZ")
-            bone["axis"] = _numbers(path, number, words[:4], 3)
+            if words[3:] != ["XYZ"]:
+                raise line.error("expected three angles and the axis order XYZ")
+            bone["axis"] = line._replace(words=line.words[:4]).numbers(3)
         elif key == "dof":
-            bone["dof"] = tuple(word.lower() for word in words[1:])
-            if len(set(bone["dof"]) & set(_ROTATIONS)) != len(words) - 1:
-                raise _malformed(path, number, "only rx, ry and rz, each once, are supported")
+            bone["dof"] = tuple(word.lower() for word in words)
+            if len(set(bone["dof"]) & set(_ROTATIONS)) != len(words):
+                raise line.error("only rx, ry and rz, each once, are supported")
     if bone is not None:
-        raise _malformed(path, lines[-1][0], "the last bone has no 'end'")
+        raise line.error("the last bone has no 'end'")
     return bones
 
 
-def _read_hierarchy(path: Path, lines: list[_Line], names: set[str]) -> dict[str, str]:
+def _read_hierarchy(lines: list[_Line], names: set[str]) -> dict[str, str]:
     """Return the parent of each bone, by name."""
     parents: dict[str, str] = {}
-    for number, (parent, *children) in lines:
+    for line in lines:
+        parent, *children = line.words
         if parent in ("begin", "end"):
             continue
         # Hence every bone leads to the root, without loops.
         if parent != "root" and parent not in parents:
-            raise _malformed(path, number, f"{parent!r} has not been connected to the root")
+            raise line.error(f"{parent!r} has not been connected to the root")
         for child in children:
             if child not in names:
-                raise _malformed(path, number, f"{child!r} is not a bone of this file")
+                raise line.error(f"{child!r} is not a bone of this file")
             if child in parents:
-                raise _malformed(path, number, f"{child!r} has two parents")
+                raise line.error(f"{child!r} has two parents")
             parents[child] = parent
-    loose = sorted(names - set(parents))
-    if loose:
-        raise _malformed(path, lines[-1][0], f"no parent is given for {', '.join(loose)}")
+    if loose := sorted(names - set(parents)):
+        raise line.error(f"no parent is given for {', '.join(loose)}")
     return parents
 
 
-def _check_frame(path: Path, number: int, frames: list[dict[str, list[float]]]) -> None:
+def _check_frame(line: _Line, frames: list[dict[str, list[float]]]) -> None:
     """Check that the last frame gives the same bones as the first, as many values each."""
-    first, last = frames[0], frames[-1]
-    for name in sorted(first.keys() | last.keys()):
-        if len(first.get(name, [])) != len(last.get(name, [])):
-            raise _malformed(
-                path,
-                number,
-                f"the frame that ends here has {len(last.get(name, []))} values for {name}, "
-                f"the first frame has {len(first.get(name, []))}",
-            )
+    first, last = (Counter({name: len(v) for name, v in frames[i].items()}) for i in (0, -1))
+    for name in sorted(first | last):
+        if first[name] != last[name]:
+            numbers = f"{last[name]} values for {name}, the first frame has {first[name]}"
+            raise line.error(f"the frame that ends here has {numbers}")
     if not first:
-        raise _malformed(path, number, "the first frame is empty")
+        raise line.error("the first frame is empty")
 
 
 def _check_motion(skeleton: Skeleton, frames: dict[str, np.ndarray]) -> None:
     """Check that a motion gives each joint of a skeleton the values that it needs."""
     wanted = {"root": skeleton.root_order, **dict(zip(skeleton.names, skeleton.dofs, strict=True))}
-    unknown = sorted(set(frames) - set(wanted))
-    if unknown:
+    if unknown := sorted(set(frames) - set(wanted)):
         raise ValueError(f"frames has values for {', '.join(unknown)}, unknown to the skeleton")
     for name, dof in wanted.items():
         count = frames[name].shape[1] if name in frames else 0
         if count != len(dof):
             raise ValueError(
-                f"frames has {count} values a frame for {name}, the skeleton needs {len(dof)}"
+                f"frames has {count} values per frame for {name}, the skeleton needs {len(dof)}"
             )
 
 

@@ -13,7 +13,6 @@ is. What is lost is only what the landmarks do not span, and `error_` says how m
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -29,9 +28,9 @@ from sklearn.utils.metaestimators import available_if
 from .eigen import NEGATIVE_PART, clean_eigenvalues, independent_rows, leading_eigenpairs
 from .kernel_code import KernelCode
 from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
-from .kernels import BLOCK_ROWS, check_finite, with_gamma
-from .operators import SampleOperator
-from .preimage import RidgePreimage, scale_gamma, solve_factor
+from .kernels import BLOCK_ROWS, center_in_place, check_finite
+from .operators import KernelOperator
+from .preimage import solve_factor
 from .threads import one_blas_thread
 
 SAMPLINGS = ("uniform", "kmeans", "leverage")
@@ -74,21 +73,10 @@ class NystromKernelPCA(KernelEstimator):
         or all samples if there are fewer.
     kernel : {'linear', 'poly', 'rbf', 'sigmoid', 'cosine', 'laplacian', 'chi2', \
 'precomputed'}, Kernel or callable, default='rbf'
-        A name, an object of :mod:`akpca.kernels` (whose own parameters hold), or a function of
-        two samples that returns a number. It must be positive semi-definite on the data. With
-        'precomputed', `fit` takes an operator that has samples.
-    gamma : float, default=None
-        Coefficient of the kernels that have one. None is 1 / n_features.
-    degree : float, default=3
-        Degree of 'poly'.
-    coef0 : float, default=1
-        Independent term of 'poly' and 'sigmoid'.
-    kernel_params : dict, default=None
-        Keyword arguments for a callable kernel.
-    n_jobs : int, default=None
-        Parallel jobs for a callable kernel.
-    center : bool, default=True
-        Centre the data in feature space.
+        As in `KernelPCA`, but positive semi-definite on the data. With 'precomputed', `fit` takes
+        an operator that has samples.
+    gamma, degree, coef0, kernel_params, n_jobs, center
+        As in `KernelPCA`.
     sampling : {'uniform', 'kmeans', 'leverage'}, default='uniform'
         How landmarks are chosen. 'uniform' draws samples without replacement. 'leverage' draws
         them with probabilities proportional to their ridge leverage scores, estimated from a
@@ -99,17 +87,11 @@ class NystromKernelPCA(KernelEstimator):
         landmarks' kernel matrix alone, extended to all points. It needs no sweep, but its
         eigenvectors are not orthonormal over the samples, its eigenvalues can be too large, and
         centring is by the mean of the landmarks. See the notes.
-    fit_inverse_transform : bool, default=False
-        Learn `inverse_transform` by kernel ridge regression from codes to samples, with the
-        landmarks' codes as centres, fitted to all samples.
-    alpha : float, default=1.0
-        Ridge penalty of the learned inverse.
-    inverse_gamma : float or 'scale', default=None
-        Coefficient of the kernel of the learned inverse. None is `gamma_`; 'scale' is
-        1 / (n_components * variance of the landmarks' codes).
+    fit_inverse_transform, alpha, inverse_gamma
+        As in `KernelPCA`. The regression is fitted to all samples, but has its kernels at the
+        landmarks' codes.
     preimage : {'ridge', 'eigenvector', 'fixed_point', 'distance'} or Preimage, default=None
-        The decoder of `inverse_transform`, from :mod:`akpca.preimage`, with the landmarks as known
-        samples; it needs no `fit_inverse_transform`.
+        As in `KernelPCA`, with the landmarks as known samples.
     random_state : int, RandomState instance or None, default=None
         Choice of landmarks and starting vectors of the eigensolver.
 
@@ -135,18 +117,10 @@ class NystromKernelPCA(KernelEstimator):
         Their rows in X (in the first batch, with `partial_fit`); None with sampling='kmeans'.
     n_samples_seen_ : int
         n.
-    kernel_ : Kernel
-        The kernel that was used, as an object.
-    gamma_ : float
-        The value of gamma that was used; that of the kernel, if it is an object.
-    preimage_ : Preimage
-        The fitted decoder, if `preimage`.
-    inverse_gamma_ : float
-        The gamma of the learned inverse, if `fit_inverse_transform`.
     inverse_centers_ : ndarray of shape (n_centers, n_components)
         Codes at which the learned inverse has its kernels, if `fit_inverse_transform`.
-    dual_coef_ : ndarray of shape (n_centers, n_features)
-        Coefficients of the learned inverse, if `fit_inverse_transform`.
+    kernel_, gamma_, preimage_, inverse_gamma_, dual_coef_
+        As in `KernelPCA`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
@@ -242,39 +216,36 @@ class NystromKernelPCA(KernelEstimator):
         self : object
         """
         if isinstance(X, LinearOperator):
-            return self._fit_operator(X)
-        self._check_kernel()
-        X = self._validate(X)
-        self._resolve_kernel(X.shape[1])
-        K = self._choose_landmarks(X.shape[0], X.dtype, lambda indices: X[indices], X)
-        if self.orthonormal:
-            self._decompose(self._sweep(X))
+            operator = self._check_operator_options(X)
         else:
-            self._extend_landmarks(K, X.shape[0])
+            operator = self._as_operator(X)
+        K = self._choose_landmarks(operator)
+        if self.orthonormal:
+            self._decompose(operator.sum_over_samples(self._sweep, _add))
+        else:
+            self._extend_landmarks(K, operator.shape[0])
         if self.fit_inverse_transform and self.preimage is None:
-            self._fit_inverse(X)
+            self._fit_inverse(operator.X)
         return self
 
-    def _fit_operator(self, operator):
-        """Fit to an operator that has samples: only landmarks and sums over samples come here."""
+    def _check_operator_options(self, operator):
+        """Return an operator given in place of samples, of which only a few and sums come here."""
         self._check_operator(operator)
-        if not isinstance(operator, SampleOperator) or operator.points is None:
+        if operator.points is None:
             raise ValueError("the Nyström method needs an operator that has samples")
-        if self.sampling != "uniform" or not self.orthonormal or self.fit_inverse_transform:
-            raise ValueError(
-                "an operator needs sampling='uniform', orthonormal=True and "
-                "fit_inverse_transform=False"
-            )
-        self._choose_landmarks(operator.shape[0], operator.dtype, operator.take)
-        self._decompose(operator.sum_over_samples(self._sweep, _add))
-        return self
+        if self.sampling != "uniform" or self.fit_inverse_transform:
+            raise ValueError("an operator needs sampling='uniform' and fit_inverse_transform=False")
+        return operator
 
-    def _check_kernel(self):
+    def _as_operator(self, X, reset=True):
+        """Return samples as an operator, with the kernel that the parameters ask for."""
         if self.kernel == "precomputed":
             raise ValueError(
                 "kernel='precomputed' takes an operator that has samples, not a kernel matrix: "
                 "once that is computed, KernelPCA is exact"
             )
+        X = self._validate(X, reset=reset)
+        return KernelOperator(X, self._resolve_kernel(X.shape[1]) if reset else self.kernel_)
 
     def _takes_batches(self):
         if not self.orthonormal:
@@ -304,25 +275,19 @@ class NystromKernelPCA(KernelEstimator):
         -------
         self : object
         """
-        self._check_kernel()
         first = not hasattr(self, "n_samples_seen_")
-        X = self._validate(X, reset=first)
+        operator = self._as_operator(X, reset=first)
         if first:
-            self._resolve_kernel(X.shape[1])
-            self._choose_landmarks(X.shape[0], X.dtype, lambda indices: X[indices], X)
-        sums = self._sweep(X)
-        if not first:
-            sums = _add([self._sums, sums])
-        self._decompose(sums)
+            self._choose_landmarks(operator)
+        sums = self._sweep(operator.X)
+        self._decompose(sums if first else _add([self._sums, sums]))
         return self
 
     # ---------------------------------------------------------------------------- landmarks
 
-    def _choose_landmarks(self, n, dtype, take: Callable, X=None):
-        """Set the landmarks and the factor L; return the kernel matrix of all landmarks.
-
-        `take` returns samples by their indices; X is needed for other than uniform sampling.
-        """
+    def _choose_landmarks(self, operator):
+        """Set the landmarks and the factor L; return the kernel matrix of all landmarks."""
+        n, X = operator.shape[0], operator.X
         m = min(n, DEFAULT_LANDMARKS) if self.n_landmarks is None else self.n_landmarks
         if m > n:
             raise ValueError(
@@ -342,7 +307,7 @@ class NystromKernelPCA(KernelEstimator):
         # nothing of an earlier fit may outlive this one
         for name in ("_code", "eigenvalues_", "error_", "dual_coef_", "n_samples_seen_"):
             vars(self).pop(name, None)
-        self._dtype = np.dtype(dtype)
+        self._dtype = operator.dtype
         rng = check_random_state(self.random_state)
         if self.sampling == "kmeans":
             indices, landmarks = None, cluster_centers(X, m, rng)
@@ -353,9 +318,7 @@ class NystromKernelPCA(KernelEstimator):
                 # a little of a uniform sample besides, so that there are always m to be drawn
                 scores = self._leverage_scores(X, m, rng) + 1e-3 * m / n
                 indices = rng.choice(n, m, replace=False, p=scores / scores.sum())
-            if X is None:  # an operator gathers sorted rows a part at a time
-                indices = np.sort(indices)
-            landmarks = take(indices)
+            landmarks = operator.take(indices)
         # the small matrix in double precision, whatever the samples have
         K = check_finite(self.kernel_(landmarks.astype(np.float64)), self.kernel_)
         kept, self._factor = independent_rows(K, self._dtype)
@@ -436,7 +399,7 @@ class NystromKernelPCA(KernelEstimator):
         with one_blas_thread(flops=float(len(V)) ** 2 * columns.shape[1]):
             columns = linalg.solve_triangular(self._factor, columns, lower=True, trans=1)
         codes = self._factor @ V - offset
-        mean_part = (columns[:, -1], float(mean @ mean)) if self.center else (None, 0.0)
+        mean_part = (columns[:, -1], float(mean @ mean))
         self._set_components(values, columns[:, :-1], offset, codes, mean_part, variance, n)
         self.error_ = float(min(max(missed / trace, 0.0), 1.0)) if trace > 0 else 0.0
         self._sums = sums
@@ -444,14 +407,16 @@ class NystromKernelPCA(KernelEstimator):
     def _extend_landmarks(self, K, n):
         """Find the components from the kernel matrix of the landmarks alone: (13) and (14)."""
         m, trace, means = len(K), np.trace(K), K.mean(axis=0)
-        centred = K - means - means[:, None] + means.mean() if self.center else K
+        centred = K.copy()
+        if self.center:
+            center_in_place(centred, means)
         values, V = self._eigenpairs(centred, trace, n)
         coef = V / np.sqrt(values)
         if self.center:
             coef -= coef.mean(axis=0)  # zero but for rounding
         offset = means @ coef if self.center else np.zeros(len(values))
         scale = n / m  # (14)
-        mean_part = (np.full(m, 1 / m), float(means.mean())) if self.center else (None, 0.0)
+        mean_part = (np.full(m, 1 / m), float(means.mean()))
         codes, variance = K @ coef - offset, scale * np.trace(centred)
         self._set_components(scale * values, coef, offset, codes, mean_part, variance, n)
 
@@ -484,8 +449,8 @@ class NystromKernelPCA(KernelEstimator):
             points=self.landmarks_,
             weights=np.ascontiguousarray(coef * signs, dtype),
             offset=(offset * signs).astype(dtype),
-            mean_weights=mean_part[0],
-            mean_square=mean_part[1],
+            mean_weights=mean_part[0] if self.center else None,
+            mean_square=mean_part[1] if self.center else 0.0,
             codes=np.ascontiguousarray(codes * signs, dtype),
             targets=self.landmarks_,
         )
@@ -496,11 +461,7 @@ class NystromKernelPCA(KernelEstimator):
         centers = self._code.encode(self.landmarks_)
         if centers.shape[1] == 0:
             raise ValueError("fit_inverse_transform=True needs data that vary: there is no code")
-        self.inverse_gamma_ = self.gamma_ if self.inverse_gamma is None else self.inverse_gamma
-        if self.inverse_gamma == "scale":
-            self.inverse_gamma_ = scale_gamma(centers)
-        kernel = with_gamma(self.kernel_, self.inverse_gamma_)
-        ridge = RidgePreimage(kernel=kernel, alpha=self.alpha, fit_intercept=False)
+        ridge = self._ridge(centers)
         self._decoder = ridge.fit_pairs(self._code.encode(X), X, centers=centers)
         self.inverse_centers_, self.dual_coef_ = ridge.centers_, ridge.dual_coef_
 

@@ -149,7 +149,7 @@ class SampleOperator(CenteredOperator):
 
     @abstractmethod
     def take(self, indices: np.ndarray) -> np.ndarray:
-        """Return samples by their sorted indices, shape (len(indices), d)."""
+        """Return samples by their indices, shape (len(indices), d)."""
 
     @abstractmethod
     def extend(self, landmarks: np.ndarray, U: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The house style of figures: one look, one colour and marker a method, in every chapter.
+"""The house style of figures: each method has one colour and marker, in all chapters.
 
 Call `use_style` once at the top of a notebook. The same four figures are drawn for each method,
 so that methods compare at a glance: `plot_geometry` (what a component is, in the plane),
@@ -79,7 +79,7 @@ def show_images(
     scale: float = 0.75,
     fig: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
-    """Draw images as a grid, a labelled row for each entry of `rows`.
+    """Draw images as a grid with one labelled row for each entry of `rows`.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def show_images(
     fig : Figure or SubFigure, default=None
         Draw here. None makes a figure of fitting size.
     """
-    n_columns = max(len(images) for images in rows.values())
+    n_columns = max(map(len, rows.values()))
     if fig is None:
         label_width = 0.085 * max(map(len, rows)) + 0.1
         height = (scale + 0.04) * len(rows) + (0.3 if column_titles else 0)
@@ -133,7 +133,7 @@ def plot_contours(
     *,
     fig: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
-    """Draw functions on the plane as contour lines, a panel each, with the points.
+    """Draw functions on the plane as contour lines, each in its own panel, with the points.
 
     Parameters
     ----------
@@ -195,42 +195,30 @@ def plot_geometry(
     return plot_contours(functions, X, y)
 
 
-def plot_codes(
-    codes: Mapping[str, np.ndarray], y: np.ndarray, *, components: tuple[int, int] = (0, 1)
-) -> Figure:
-    """Draw two code coordinates of labelled data, a panel a method; no legend is needed.
+def plot_codes(codes: Mapping[str, np.ndarray], y: np.ndarray) -> Figure:
+    """Draw the first two code coordinates of labelled data, with one panel for each method.
 
     Parameters
     ----------
     codes : mapping of str to ndarray of shape (n, k)
         Panel title -> codes.
     y : ndarray of shape (n,)
-        Integer classes; each is named at the median of its points.
-    components : tuple of two int, default=(0, 1)
-        Which coordinates to draw.
+        Integer classes; each is named at the median of its points, so that no legend is needed.
     """
-    i, j = components
     classes = np.unique(y)
     colors = plt.cm.turbo(np.linspace(0.05, 0.95, len(classes)))
     fig, axes = plt.subplots(1, len(codes), figsize=(4.6 * len(codes), 4.0), squeeze=False)
     for ax, (title, code) in zip(axes[0], codes.items(), strict=True):
-        for label, color in zip(classes, colors, strict=True):
-            points = code[y == label]
-            ax.scatter(points[:, i], points[:, j], s=7, color=color, alpha=0.45, linewidth=0)
-        middles = np.array([np.median(code[y == label][:, [i, j]], axis=0) for label in classes])
-        middles = _spread(middles, scale=np.ptp(code[:, [i, j]], axis=0))
+        clouds = [code[y == label, :2] for label in classes]
+        for points, color in zip(clouds, colors, strict=True):
+            ax.scatter(*points.T, s=7, color=color, alpha=0.45, linewidth=0)
+        middles = np.array([np.median(points, axis=0) for points in clouds])
+        middles = _spread(middles, scale=np.ptp(code[:, :2], axis=0))
         for label, color, middle in zip(classes, colors, middles, strict=True):
-            ax.text(
-                *middle,
-                str(label),
-                ha="center",
-                va="center",
-                fontsize=12,
-                fontweight="bold",
-                color="black",
-                bbox={"boxstyle": "circle,pad=0.15", "fc": "white", "ec": color, "lw": 1.5},
-            )
-        ax.set(xlabel=f"component {i + 1}", ylabel=f"component {j + 1}", title=title)
+            box = {"boxstyle": "circle,pad=0.15", "fc": "white", "ec": color, "lw": 1.5}
+            font = {"fontsize": 12, "fontweight": "bold", "color": "black"}
+            ax.text(*middle, str(label), ha="center", va="center", bbox=box, **font)
+        ax.set(xlabel="component 1", ylabel="component 2", title=title)
     return fig
 
 
@@ -247,14 +235,9 @@ def _spread(points: np.ndarray, *, scale: np.ndarray, distance: float = 0.075) -
 
 
 def plot_extremes(
-    codes: np.ndarray,
-    X: np.ndarray,
-    image_shape: tuple[int, ...],
-    *,
-    n_components: int = 3,
-    n_images: int = 6,
+    codes: np.ndarray, X: np.ndarray, image_shape: tuple[int, ...], *, n_components: int = 3
 ) -> Figure:
-    """Show what components mean: the images at the low and at the high end of each.
+    """Show what components mean: the six images at the low and at the high end of each.
 
     Parameters
     ----------
@@ -263,15 +246,11 @@ def plot_extremes(
         The images that were encoded.
     image_shape : tuple of int
     n_components : int, default=3
-    n_images : int, default=6
-        Images at each end.
     """
     order = np.argsort(codes[:, :n_components], axis=0)
-    rows = {
-        f"component {j + 1}": X[np.r_[order[:n_images, j], order[-n_images:, j]]]
-        for j in range(n_components)
-    }
-    titles = ["← low"] + [""] * (2 * n_images - 2) + ["high →"]
+    ends = np.r_[order[:6], order[-6:]].T
+    rows = {f"component {j}": X[end] for j, end in enumerate(ends, start=1)}
+    titles = ["← low"] + [""] * 10 + ["high →"]
     return show_images(rows, image_shape, column_titles=titles)
 
 

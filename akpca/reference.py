@@ -10,9 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .datasets import RandomLike, generator
+
 
 def kernel_matrix(X: np.ndarray, kernel: Callable) -> np.ndarray:
-    """Return K with K_ij = k(x_i, x_j), an entry at a time. Shape (n, n)."""
+    """Return K with K_ij = k(x_i, x_j), shape (n, n), one entry at a time."""
     n = len(X)
     K = np.empty((n, n))
     for i in range(n):
@@ -23,20 +25,18 @@ def kernel_matrix(X: np.ndarray, kernel: Callable) -> np.ndarray:
 
 def center_kernel(K: np.ndarray) -> np.ndarray:
     """Return K - 1K - K1 + 1K1, where all entries of the matrix 1 are 1/n (section 3.6)."""
-    n = len(K)
-    one = np.full((n, n), 1 / n)
+    one = np.full(K.shape, 1 / len(K))
     return K - one @ K - K @ one + one @ K @ one
 
 
 def center_new_kernel(K_new: np.ndarray, K: np.ndarray) -> np.ndarray:
     """Centre the kernel rows of new points, shape (m, n), by the mean of the n fitted ones."""
-    n = len(K)
-    one, one_new = np.full((n, n), 1 / n), np.full((len(K_new), n), 1 / n)
+    one, one_new = np.full(K.shape, 1 / len(K)), np.full(K_new.shape, 1 / len(K))
     return K_new - one_new @ K - K_new @ one + one_new @ K @ one
 
 
 def kernel_pca(K: np.ndarray, k: int) -> np.ndarray:
-    """Return the coefficients A of shape (k, n), a component a row (sections 3.4 and 3.5).
+    """Return the coefficients A of the components, shape (k, n) (sections 3.4 and 3.5).
 
     Row j is the j-th unit eigenvector of K divided by the square root of its eigenvalue, so that
     the component v_j = sum_i A_ji phi(x_i) has norm 1 in feature space.
@@ -89,9 +89,8 @@ def kha_differential(A: np.ndarray, B: np.ndarray, K: np.ndarray, p: int) -> np.
     """Return dGamma, the change of Gamma along dA = B: (36)."""
     y, z = A @ K[:, p], B @ K[:, p]
     e = np.eye(len(K))[p]
-    return (
-        np.outer(z, e) - np.tril(np.outer(y, y)) @ B - np.tril(np.outer(z, y) + np.outer(y, z)) @ A
-    )
+    changes = np.tril(np.outer(z, y) + np.outer(y, z))
+    return np.outer(z, e) - np.tril(np.outer(y, y)) @ B - changes @ A
 
 
 def kha_eigenvalues(A: np.ndarray, K: np.ndarray) -> np.ndarray:
@@ -139,22 +138,19 @@ def kha(
     A : ndarray of shape (r, l)
         The coefficients to start with.
     passes : list of ndarray
-        Of every pass, the numbers of the samples in the order in which it sees them.
+        Indices of the samples in the order of each pass.
     factors : str
         Those of :func:`kha_gain` and "s" for stochastic meta-descent: "" is KHA, "t" is KHA/t,
         "et" is KHA/et*, "etn" is KHA/et, "ets" is KHA-SMD* and "etns" is KHA-SMD; "s", "ts" and
         "es" are the variants without a name.
     eta0, tau : float
-        Of the gain; tau in steps.
+        Parameters of the gain; tau in steps.
     mu, xi : float
-        Of stochastic meta-descent.
+        Parameters of stochastic meta-descent.
     every_step : bool
         Estimate the eigenvalues anew at every step instead of before every pass.
     """
-    B = np.zeros_like(A)
-    rho = np.zeros(len(A))
-    eigenvalues = kha_eigenvalues(A, K)
-    t = 0
+    B, rho, t = np.zeros_like(A), np.zeros(len(A)), 0
     for order in passes:
         eigenvalues = kha_eigenvalues(A, K)
         for p in order:
@@ -245,14 +241,14 @@ def akpca_subgradient(A: np.ndarray, B: np.ndarray, x: np.ndarray) -> tuple[np.n
 
 
 def akpca_sgd(
-    X: np.ndarray, k: int, *, step: float, n_epochs: int = 1, seed: int = 0
+    X: np.ndarray, k: int, *, step: float, n_epochs: int = 1, random_state: RandomLike = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Minimise (18) by stochastic subgradient descent, a sample at a time, from random A and B.
+    """Minimise (18) by stochastic subgradient descent, one sample at a time, from random A and B.
 
     The step falls as 1 / sqrt(epoch). The report set it by hand, and found the result to depend
     on it strongly.
     """
-    rng = np.random.default_rng(seed)
+    rng = generator(random_state)
     d = X.shape[1]
     A, B = rng.standard_normal((2, k, d, d)) / d
     for epoch in range(n_epochs):
@@ -264,10 +260,10 @@ def akpca_sgd(
 
 
 def akpca_svrg(
-    X: np.ndarray, k: int, *, step: float, n_epochs: int = 1, seed: int = 0
+    X: np.ndarray, k: int, *, step: float, n_epochs: int = 1, random_state: RandomLike = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Minimise (18) by SVRG (Johnson and Zhang, 2013), a sample at a time, from random A and B."""
-    rng = np.random.default_rng(seed)
+    """Minimise (18) by SVRG (Johnson and Zhang, 2013), sample by sample, from random A and B."""
+    rng = generator(random_state)
     d = X.shape[1]
     A, B = rng.standard_normal((2, k, d, d)) / d
     for _ in range(n_epochs):
@@ -307,21 +303,20 @@ def data_span_eigenpair(z: np.ndarray, X: np.ndarray, x: np.ndarray, *, steps: i
     """
     d = X.shape[1]
     steps = d if steps is None else min(steps, d)
-    q = np.random.default_rng(0).standard_normal(d)
-    basis, images = [q / np.linalg.norm(q)], []
-    for _ in range(steps):
-        w = basis[-1]
+    w = np.random.default_rng(0).standard_normal(d)
+    w, basis, images = w / np.linalg.norm(w), [], []
+    while len(basis) < steps:
         image = X.T @ (z * (X @ w)) - x * (x @ w)  # M w = sum_i z_i x_i x_i^T w - x x^T w
+        basis.append(w)
         images.append(image)
         rest = image
-        for _ in range(2):  # orthogonal to all earlier vectors, twice for rounding
-            for b in basis:
-                rest = rest - (b @ rest) * b
+        for b in [*basis, *basis]:  # orthogonal to all earlier vectors, twice for rounding
+            rest = rest - (b @ rest) * b
         size = np.linalg.norm(rest)
-        if size <= 1e-12 * np.linalg.norm(image) or len(images) == steps:
+        if size <= 1e-12 * np.linalg.norm(image):
             break
-        basis.append(rest / size)
-    Q, MQ = np.array(basis[: len(images)]), np.array(images)
+        w = rest / size
+    Q, MQ = np.array(basis), np.array(images)
     values, S = np.linalg.eigh((Q @ MQ.T + MQ @ Q.T) / 2)
     top = np.argmax(np.abs(values))
     return float(values[top]), S[:, top] @ Q

@@ -14,8 +14,7 @@ from measure import costs, load_average, verdict
 from sklearn.decomposition import PCA, IncrementalPCA
 
 from akpca import load_dataset, reference
-from akpca.gains import Constant
-from akpca.generalized_hebbian import GeneralizedHebbian
+from akpca.hebbian import Constant, GeneralizedHebbian
 
 CASES = [("digits", 20), ("mnist5k", 10), ("mnist5k", 40)]
 STREAM = 100  # samples in a batch of the stream
@@ -55,7 +54,7 @@ ETA = 1e-3
 
 
 def literal(X, r):
-    """The rule (7) as it is written, a sample at a time."""
+    """The rule (7) as it is written, one sample at a time."""
     W = np.linalg.qr(np.random.RandomState(0).standard_normal((X.shape[1], r)))[0].T
     for x in X - X.mean(axis=0):
         W = reference.gha_step(W, x, ETA)

@@ -18,9 +18,8 @@ from sklearn.utils import gen_batches
 from threadpoolctl import threadpool_limits
 
 from akpca import load_dataset
-from akpca.gains import make_gain
-from akpca.hebbian import start_state
-from akpca.kernel_hebbian import run_pass
+from akpca.hebbian import make_gain
+from akpca.hebbian.kernel import run_pass, start_state
 from akpca.kernels import RBF
 from akpca.operators import KernelOperator, MatrixOperator
 

@@ -24,7 +24,8 @@ DEGREE_2 = {"kernel": "poly", "degree": 2, "gamma": 1, "coef0": 0, "center": Fal
 
 def ridge(model: KernelPCA, factor: float, alpha: float) -> RidgePreimage:
     """Return a ridge decoder whose width is a multiple of the scale of the codes."""
-    return RidgePreimage(gamma=factor / (K * model._fitted_codes().var()), alpha=alpha)
+    codes = model.eigenvectors_ * np.sqrt(model.eigenvalues_)
+    return RidgePreimage(gamma=factor / (K * codes.var()), alpha=alpha)
 
 
 RIDGE = list(product((0.25, 0.5, 1.0, 2.0), (0.03, 0.1, 0.3, 1.0)))

@@ -5,7 +5,7 @@ import pytest
 
 from akpca import KernelPCA, load_dataset, reference
 from akpca.experiments import excess_error_curve, excess_error_curves, optimal_error
-from akpca.gains import make_gain
+from akpca.hebbian import make_gain
 from akpca.kernels import RBF
 
 
@@ -70,7 +70,7 @@ def test_auto(K):
 def test_curves_of_several_gains_and_seeds(K):
     """Row after row they are the curves of single runs."""
     gains = {"a": make_gain("KHA/t", eta0=0.5), "b": make_gain("KHA/ts", eta0=0.5, mu=0.01)}
-    curves = excess_error_curves(K, gains, 2, 3, seeds=[4, 7])
+    curves = excess_error_curves(K, gains, 2, 3, seeds=iter([4, 7]))  # any iterable
     assert list(curves) == ["a", "b"]
     for name, gain in gains.items():
         rows = [excess_error_curve(K, gain, 2, 3, random_state=seed) for seed in (4, 7)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from akpca.gains import (
+from akpca.hebbian import (
     Annealing,
     Constant,
     EigenvalueNorm,

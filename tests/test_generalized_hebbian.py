@@ -24,16 +24,18 @@ from sklearn.utils.estimator_checks import (
 )
 
 from akpca import reference
-from akpca.gains import (
+from akpca.hebbian import (
     Annealing,
     Constant,
+    DivergenceError,
     EigenvalueNorm,
+    GeneralizedHebbian,
     MetaDescent,
     ReciprocalEigenvalues,
     make_gain,
 )
-from akpca.generalized_hebbian import FORGETTING, GeneralizedHebbian
-from akpca.hebbian import DivergenceError
+from akpca.hebbian.generalized import FORGETTING
+from akpca.progress import FitProgress
 
 STEPS = {"sanger": reference.gha_step, "oja": reference.oja_step}
 RULES = list(STEPS)
@@ -65,7 +67,7 @@ def start_weights(r, d, seed):
 
 @parametrize_with_checks([GeneralizedHebbian(), GeneralizedHebbian(rule="oja", center=False)])
 def test_scikit_learn_check(estimator, check):
-    """scikit-learn's contract for estimators, a check a test."""
+    """scikit-learn's contract for estimators, one check per test."""
     check(estimator)
 
 
@@ -79,7 +81,7 @@ def test_no_check_is_missing():
 
 ARRAY_API_CHECK = """
 from sklearn.utils.estimator_checks import estimator_checks_generator
-from akpca.generalized_hebbian import GeneralizedHebbian
+from akpca.hebbian import GeneralizedHebbian
 for estimator, check in estimator_checks_generator(GeneralizedHebbian()):
     if check.func.__name__ == "check_array_api_input":
         check(estimator)
@@ -110,7 +112,7 @@ def test_the_only_check_that_skips_passes_too():
 @pytest.mark.parametrize("block_size", [1, 7, 64])
 @pytest.mark.parametrize("annealed", [False, True])
 def test_blocks_equal_the_literal_rule(X, rule, block_size, annealed):
-    """(7) and (8), a sample at a time, give the same weights as any blocks, over two passes."""
+    """(7) and (8), one sample at a time, give the same weights as any blocks, over two passes."""
     gain = Constant(0.05) * Annealing(passes=0.5) if annealed else Constant(0.05)
     model = GeneralizedHebbian(
         3, rule=rule, gain=gain, n_passes=2, shuffle=False, block_size=block_size, random_state=4
@@ -437,13 +439,17 @@ def test_warm_start_keeps_the_number_of_components(X):
 
 
 def test_callback_sees_every_pass_and_may_stop(X):
-    """It gets a usable estimator, and True ends the fit."""
+    """It gets the state of the fit with a usable estimator, and True ends the fit."""
     seen = []
 
-    def callback(model):
-        seen.append((model.n_iter_, model.transform(X).var(axis=0, ddof=1).sum()))
+    def callback(state):
+        assert isinstance(state, FitProgress)
+        assert (state.n_iter_max, state.loss) == (9, None)
+        model = state.model
+        assert model.n_iter_ == state.n_iter
+        seen.append((state.n_iter, model.transform(X).var(axis=0, ddof=1).sum()))
         np.testing.assert_allclose(model.explained_variance_.sum(), seen[-1][1])
-        return model.n_iter_ == 4
+        return state.n_iter == 4
 
     model = GeneralizedHebbian(2, n_passes=9, callback=callback, random_state=0).fit(X)
     assert [number for number, _ in seen] == [1, 2, 3, 4]
@@ -454,13 +460,14 @@ def test_callback_sees_every_pass_and_may_stop(X):
 def test_interrupt_keeps_what_was_reached(X):
     """Ctrl-C ends the fit with a warning; the estimator is that of the passes made."""
 
-    def interrupt(model):
-        if model.n_iter_ == 3:
+    def interrupt(state):
+        if state.n_iter == 3:
             raise KeyboardInterrupt
 
     model = GeneralizedHebbian(2, n_passes=9, callback=interrupt, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="after 3 whole passes"):
+    with pytest.warns(ConvergenceWarning, match="interrupted after 3 passes") as caught:
         model.fit(X)
+    assert caught[0].filename == __file__
     expected = GeneralizedHebbian(2, n_passes=3, random_state=0).fit(X)
     np.testing.assert_array_equal(model.components_, expected.components_)
     assert model.n_iter_ == 3
@@ -509,6 +516,23 @@ def test_float32_is_kept(X, streamed):
     codes = model.transform(X32)
     assert codes.dtype == np.float32
     assert model.inverse_transform(codes).dtype == np.float32
+
+
+def test_float32_is_promised():
+    """The tag that makes scikit-learn check it names both precisions."""
+    tags = GeneralizedHebbian().__sklearn_tags__()
+    assert tags.transformer_tags.preserves_dtype == ["float64", "float32"]
+
+
+def test_a_new_fit_leaves_nothing_of_the_last_one(X):
+    """Names of features go with the data that had them, and numbers are those of a new model."""
+    frame = pytest.importorskip("pandas").DataFrame(X, columns=list("abcdefghi"))
+    model = GeneralizedHebbian(2, random_state=0).fit(frame)
+    assert list(model.feature_names_in_) == list("abcdefghi")
+    model.fit(X[:, :5])
+    fresh = GeneralizedHebbian(2, random_state=0).fit(X[:, :5])
+    assert vars(model).keys() == vars(fresh).keys()
+    np.testing.assert_array_equal(model.components_, fresh.components_)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -13,9 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from akpca import DivergenceError, KernelHebbian, KernelPCA, hebbian, reference
-from akpca.gains import Annealing, Constant, make_gain
-from akpca.kernel_hebbian import kernel_reconstruction_error
+from akpca import DivergenceError, KernelHebbian, KernelPCA, reference
+from akpca.hebbian import Annealing, Constant, kernel, kernel_reconstruction_error, make_gain, steps
 from akpca.kernels import RBF, Linear
 from akpca.operators import KernelOperator, MatrixOperator, NormalizedOperator
 
@@ -46,10 +45,11 @@ def K(digits):
 
 
 @pytest.fixture(params=["array", "compiled"])
-def steps(request, monkeypatch):
+def form(request, monkeypatch):
     """Both forms of the small steps."""
     if request.param == "array":
-        monkeypatch.setattr(hebbian, "_compiled", lambda: None)
+        array = steps.plain_steps, steps.adapting_steps
+        monkeypatch.setattr(steps, "step_functions", lambda: array)
     else:
         pytest.importorskip("numba")
 
@@ -120,7 +120,7 @@ def test_literal_autotuning(K):
 
 @pytest.mark.parametrize("updates", ["pass", "iteration"])
 @pytest.mark.parametrize("factors", VARIANTS)
-def test_blocks_equal_the_literal_algorithm(K, factors, updates, steps):
+def test_blocks_equal_the_literal_algorithm(K, factors, updates, form):
     """After 1 and 5 passes the coefficients are those of single steps, to 1e-9, for any block
     size; in float32 to 1e-3."""
     parameters, gain = VARIANTS[factors]
@@ -166,11 +166,11 @@ def test_tracked_products_change_nothing(K):
     """Keeping A K' A^T, as trial runs do, leaves the trajectory as it is, and is exact."""
     gain = make_gain("KHA/t", eta0=1)
     operator, order = MatrixOperator(K), orders(1)[0]
-    plain = hebbian.start_state(operator, start(), gain)
-    tracked = hebbian.start_state(operator, start(), gain, track=True)
+    plain = kernel.start_state(operator, start(), gain)
+    tracked = kernel.start_state(operator, start(), gain, track=True)
     for block in (order[:40], order[40:]):
-        plain = hebbian.kernel_block(operator, plain, gain, block, L, np.inf)
-        tracked = hebbian.kernel_block(operator, tracked, gain, block, L, np.inf)
+        plain = kernel.kernel_block(operator, plain, gain, block, L, np.inf)
+        tracked = kernel.kernel_block(operator, tracked, gain, block, L, np.inf)
     np.testing.assert_allclose(tracked.A, plain.A, atol=1e-13)
     np.testing.assert_allclose(tracked.small.gram, plain.A @ K @ plain.A.T, atol=1e-12)
 
@@ -281,13 +281,11 @@ def test_auto_needs_no_tuning(digits, gain, scale):
 
 def test_auto_retreats(digits, monkeypatch):
     """If a tuned gain diverges in the full run, smaller ones are tried from the same start."""
-    monkeypatch.setattr(
-        KernelHebbian, "_tune", lambda self, o, A, gain, p: gain.with_values(eta0=500.0)
-    )
+    monkeypatch.setattr(kernel.Trials, "tune", lambda self, gain, *_: gain.with_values(eta0=500.0))
     model = KernelHebbian(R, gamma=0.05, n_passes=3, random_state=0).fit(digits)
     assert model.gain_.eta0 < 500
     assert np.isfinite(model.components_).all()
-    assert model.n_passes_ == 3
+    assert model.n_iter_ == 3
     given = KernelHebbian(R, gamma=0.05, n_passes=3, random_state=0, gain=model.gain_)
     assert model.norms_.max() < 2
     assert given.fit(digits).gain_ == model.gain_
@@ -320,7 +318,7 @@ def test_warm_start_continues(digits, gain):
     parts = clone(model).set_params(n_passes=2, warm_start=True).fit(digits)
     parts.set_params(n_passes=3).fit(digits)
     assert whole.components_.tobytes() == parts.components_.tobytes()
-    assert (parts.n_passes_, parts.n_iter_) == (5, 5 * L)
+    assert (parts.n_iter_, parts.n_steps_) == (5, 5 * L)
 
 
 def test_warm_start_needs_the_same_data(digits):
@@ -336,7 +334,8 @@ def test_callback_sees_every_pass(digits):
     KernelHebbian(
         R, gain=make_gain("KHA/et*", eta0=2), n_passes=4, callback=seen.append, random_state=0
     ).fit(digits)
-    assert [report.n_passes for report in seen] == [1, 2, 3, 4]
+    assert [report.n_iter for report in seen] == [1, 2, 3, 4]
+    assert {(report.n_iter_max, report.loss) for report in seen} == {(4, None)}
     scales = [report.gain_scale for report in seen]
     np.testing.assert_allclose(scales, [2 * 3 / (3 + p) for p in (1, 2, 3, 4)])
     report = seen[-1]
@@ -345,8 +344,8 @@ def test_callback_sees_every_pass(digits):
 
 def test_callback_may_end_the_fit(digits):
     """A callback that answers True makes the pass before it the last one."""
-    model = KernelHebbian(R, gain=Constant(0.1), n_passes=9, callback=lambda p: p.n_passes == 2)
-    assert model.fit(digits).n_passes_ == 2
+    model = KernelHebbian(R, gain=Constant(0.1), n_passes=9, callback=lambda p: p.n_iter == 2)
+    assert model.fit(digits).n_iter_ == 2
 
 
 @pytest.mark.parametrize("after", [0, 1])
@@ -354,21 +353,23 @@ def test_interrupt_keeps_what_was_done(digits, after):
     """An interrupt ends the fit with a warning and a model that works."""
 
     def interrupt(report):
-        if report.n_passes > after:
+        if report.n_iter > after:
             raise KeyboardInterrupt
 
     model = KernelHebbian(R, gain=Constant(0.1), n_passes=9, callback=interrupt, random_state=0)
-    with pytest.warns(ConvergenceWarning, match=f"interrupted after {(after + 1) * L} steps"):
+    with pytest.warns(
+        ConvergenceWarning, match=f"{after + 1} passes, {(after + 1) * L} steps"
+    ) as got:
         model.fit(digits)
+    assert got[0].filename == __file__
     same = KernelHebbian(R, gain=Constant(0.1), n_passes=after + 1, random_state=0).fit(digits)
     np.testing.assert_array_equal(model.transform(digits), same.transform(digits))
 
 
 def test_interrupt_within_a_pass(digits, monkeypatch):
     """An interrupt between two blocks keeps the blocks before it."""
-    from akpca import kernel_hebbian
 
-    block, calls = kernel_hebbian.kernel_block, []
+    block, calls = kernel.kernel_block, []
 
     def interrupted(*args):
         if len(calls) == 3:
@@ -376,9 +377,9 @@ def test_interrupt_within_a_pass(digits, monkeypatch):
         calls.append(1)
         return block(*args)
 
-    monkeypatch.setattr(kernel_hebbian, "kernel_block", interrupted)
+    monkeypatch.setattr(kernel, "kernel_block", interrupted)
     model = KernelHebbian(R, gain=Constant(0.1), block_size=10, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="interrupted after 30 steps"):
+    with pytest.warns(ConvergenceWarning, match="interrupted after 0 passes, 30 steps"):
         model.fit(digits)
     assert np.isfinite(model.transform(digits)).all()
 
@@ -404,7 +405,7 @@ def test_spectral_clustering_operator(digits):
     vectors = np.linalg.eigh(P)[1][:, ::-1][:, :2]
     assert abs(by_matrix.components_[0] @ vectors[:, 0]) > 0.999
     with pytest.raises(ValueError, match="no codes for new samples"):
-        by_operator.transform(digits)
+        by_operator.transform(P)
     with pytest.raises(ValueError, match="kernel='precomputed'"):
         KernelHebbian().fit(operator)
 
@@ -419,7 +420,7 @@ def test_preimage(digits):
     """inverse_transform decodes by a pre-image, and says so if there is none."""
     model = KernelHebbian(8, gamma=0.02, n_passes=30, random_state=0).fit(digits)
     codes = model.transform(digits)
-    with pytest.raises(NotFittedError, match="needs a preimage"):
+    with pytest.raises(NotFittedError, match="needs a decoder"):
         model.inverse_transform(codes)
     mean_error = np.mean((digits - digits.mean(axis=0)) ** 2)
     for name in ("ridge", "fixed_point", "distance"):
@@ -433,6 +434,91 @@ def test_preimage(digits):
         fitted.inverse_transform(codes[:, :3])
 
 
+def test_decoders_know_the_components(digits):
+    """Also long before convergence, the point of feature space that a code stands for has the inner
+    products that decoders take it to have. (Coefficients of centred samples need not sum to 0.)"""
+    model = KernelHebbian(R, gamma=0.05, n_passes=1, random_state=0).fit(digits)
+    code, Y = model._code, np.random.default_rng(0).normal(size=(7, R))
+    np.testing.assert_allclose(
+        code.inner_products(Y), code.expansion(Y) @ RBF(gamma=0.05)(digits), atol=1e-10
+    )
+    np.testing.assert_allclose(code.codes, model.transform(digits), atol=1e-10)
+
+
+def test_a_new_fit_leaves_nothing_of_the_last_one(digits):
+    """Decoder, names and numbers are those of the last data, also if these are an operator."""
+    frame = pytest.importorskip("pandas").DataFrame(digits)
+    frame.columns = [f"pixel {i}" for i in frame.columns]
+    model = KernelHebbian(2, preimage="ridge", n_passes=2, random_state=0).fit(frame)
+    fresh = KernelHebbian(2, n_passes=2, random_state=0)
+    for data in (
+        digits[:60, :30],
+        KernelOperator(digits, RBF(gamma=0.05)),
+        MatrixOperator(np.eye(9)),
+    ):
+        kernel = "rbf" if isinstance(data, np.ndarray) else "precomputed"
+        model.set_params(preimage=None, kernel=kernel).fit(data)
+        fresh = clone(fresh).set_params(kernel=kernel).fit(data)
+        assert vars(model).keys() == vars(fresh).keys()
+        np.testing.assert_array_equal(model.components_, fresh.components_)
+
+
+def test_a_fit_that_fails_keeps_the_last_one(digits):
+    """A gain that is too large leaves the results of the fit before."""
+    model = KernelHebbian(2, gamma=0.05, n_passes=2, random_state=0).fit(digits)
+    before = model.transform(digits)
+    with pytest.raises(DivergenceError):
+        model.set_params(gain=Constant(1e4)).fit(digits)
+    np.testing.assert_array_equal(model.transform(digits), before)
+    assert model.gain_.name == "KHA/et*"
+
+
+def test_operators_in_place_of_samples(digits):
+    """An operator gives the numbers of the samples that it was made of, and encodes new ones."""
+    options = dict(gain=Constant(0.1), n_passes=2, random_state=0)
+    direct = KernelHebbian(R, gamma=0.05, **options).fit(digits[:60])
+    operator = KernelOperator(digits[:60], RBF(gamma=0.05))
+    model = KernelHebbian(R, kernel="precomputed", **options).fit(operator)
+    np.testing.assert_allclose(model.components_, direct.components_, atol=1e-8)
+    np.testing.assert_allclose(model.transform(digits), direct.transform(digits), atol=1e-8)
+
+
+def test_dask_operator(digits):
+    """The operator on dask gives the same numbers."""
+    dask = pytest.importorskip("dask.array")
+    from akpca.distributed import DaskKernelOperator
+
+    options = dict(gain=Constant(0.1), n_passes=2, random_state=0)
+    direct = KernelHebbian(R, gamma=0.05, **options).fit(digits)
+    operator = DaskKernelOperator(dask.from_array(digits, chunks=(40, 64)), RBF(gamma=0.05))
+    model = KernelHebbian(R, kernel="precomputed", **options).fit(operator)
+    np.testing.assert_allclose(model.components_, direct.components_, atol=1e-8)
+    np.testing.assert_allclose(
+        np.asarray(model.transform(digits)), direct.transform(digits), atol=1e-8
+    )
+
+
+def test_callable_kernel(digits):
+    """A function of two samples is a kernel, with parameters of its own."""
+    options = dict(gain=Constant(0.1), n_passes=2, random_state=0)
+    scaled = lambda x, y, factor: factor * (x @ y)  # noqa: E731
+    model = KernelHebbian(R, kernel=scaled, kernel_params={"factor": 0.5}, **options).fit(digits)
+    linear = KernelHebbian(R, kernel=0.5 * Linear(), **options).fit(digits)
+    np.testing.assert_allclose(model.transform(digits), linear.transform(digits), atol=1e-8)
+
+
+def test_callback_gets_a_fitted_model(digits):
+    """After every pass the model is what a fit with as many passes gives."""
+    options = dict(gamma=0.05, gain=make_gain("KHA/t", eta0=0.5), random_state=0)
+
+    def check(state):
+        same = KernelHebbian(R, n_passes=state.n_iter, **options).fit(digits)
+        np.testing.assert_array_equal(state.model.transform(digits), same.transform(digits))
+        assert (state.model.n_iter_, state.model.n_steps_) == (state.n_iter, state.n_iter * L)
+
+    KernelHebbian(R, n_passes=3, callback=check, **options).fit(digits)
+
+
 def test_sparse_samples(digits):
     """Sparse samples give the codes of dense ones."""
     model = KernelHebbian(R, gain=Constant(0.1), n_passes=2, random_state=0)
@@ -442,12 +528,12 @@ def test_sparse_samples(digits):
 
 def test_precomputed_new_samples(digits):
     """A precomputed kernel is centred as the fitted one was."""
-    kernel = RBF(gamma=0.05)
+    rbf = RBF(gamma=0.05)
     model = KernelHebbian(R, gamma=0.05, gain=Constant(0.1), n_passes=2, random_state=0)
     direct = clone(model).fit(digits[:60])
-    given = model.set_params(kernel="precomputed").fit(kernel(digits[:60]))
+    given = model.set_params(kernel="precomputed").fit(rbf(digits[:60]))
     np.testing.assert_allclose(
-        given.transform(kernel(digits[60:], digits[:60])), direct.transform(digits[60:]), atol=1e-10
+        given.transform(rbf(digits[60:], digits[:60])), direct.transform(digits[60:]), atol=1e-10
     )
 
 
@@ -493,5 +579,5 @@ def test_constant_data():
     [KernelHebbian(n_passes=2), KernelHebbian(n_passes=2, gain=Constant(0.1), center=False)]
 )
 def test_scikit_learn_check(estimator, check):
-    """scikit-learn's contract for estimators, a check a test."""
+    """scikit-learn's contract for estimators, one check per test."""
     check(estimator)

@@ -1,9 +1,5 @@
 """KernelPCA: equal to scikit-learn's, to the reference, and to PCA where they must be."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,11 +14,6 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LinearRegression, Perceptron
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import (
-    check_estimator,
-    estimator_checks_generator,
-    parametrize_with_checks,
-)
 
 from akpca import KernelPCA, pca, reference
 from akpca.kernels import RBF, Linear, Polynomial
@@ -40,50 +31,6 @@ def X():
 @pytest.fixture
 def X_new():
     return np.random.default_rng(1).uniform(0, 1, (13, 7))
-
-
-# ------------------------------------------------------------------ scikit-learn's own checks
-
-
-@parametrize_with_checks([KernelPCA(), KernelPCA(kernel="rbf", center=False)])
-def test_scikit_learn_check(estimator, check):
-    """scikit-learn's contract for estimators, a check a test."""
-    check(estimator)
-
-
-def test_no_check_is_missing():
-    """As many checks are collected as for scikit-learn's own KernelPCA, and none is expected
-    to fail."""
-    ours = [c.func.__name__ for _, c in estimator_checks_generator(KernelPCA())]
-    theirs = [c.func.__name__ for _, c in estimator_checks_generator(decomposition.KernelPCA())]
-    assert ours == theirs
-    assert len(ours) >= 40
-
-
-ARRAY_API_CHECK = """
-from sklearn.utils.estimator_checks import estimator_checks_generator
-from akpca import KernelPCA
-# the check calls inverse_transform whether or not one was learned
-for estimator, check in estimator_checks_generator(KernelPCA(fit_inverse_transform=True)):
-    if check.func.__name__ == "check_array_api_input":
-        check(estimator)
-        print("passed")
-"""
-
-
-def test_the_only_check_that_skips_passes_too():
-    """A skipped check looks green. One of them skips unless SciPy's array API support is on,
-    which must be so before SciPy is imported: it passes in a process of its own."""
-    results = check_estimator(KernelPCA(), on_skip=None)
-    skipped = {r["check_name"] for r in results if r["status"] != "passed"}
-    assert skipped <= {"check_array_api_input"}
-    run = subprocess.run(
-        [sys.executable, "-c", ARRAY_API_CHECK],
-        env={**os.environ, "SCIPY_ARRAY_API": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert run.stdout == "passed\n" * len(skipped), run.stderr
 
 
 # ---------------------------------------------------------------- interchangeable with theirs
@@ -304,16 +251,15 @@ def test_same_seed_same_bits():
 # ------------------------------------------------------------- without the kernel matrix
 
 
-@pytest.mark.parametrize("solver", ["krylov", "lobpcg"])
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "cosine", "laplacian"])
 @pytest.mark.parametrize("center", [True, False])
-def test_matrix_free_equals_dense(solver, kernel, center):
+def test_matrix_free_equals_dense(kernel, center):
     """Codes, new codes, ratios: those of the dense solver, to the tolerance."""
     X = load_digits().data / 16
     X, X_new = X[:400], X[400:420]
     options = {"kernel": kernel, "degree": 2, "gamma": 0.05, "center": center, "random_state": 0}
     exact = KernelPCA(5, eigen_solver="dense", **options).fit(X)
-    free = KernelPCA(5, eigen_solver=solver, tol=1e-9, **options).fit(X)
+    free = KernelPCA(5, eigen_solver="krylov", tol=1e-9, **options).fit(X)
     np.testing.assert_allclose(free.eigenvalues_, exact.eigenvalues_, rtol=1e-9)
     scale = np.abs(exact.transform(X_new)).max()
     assert_same_up_to_sign(free.transform(X_new), exact.transform(X_new), atol=1e-5 * scale)

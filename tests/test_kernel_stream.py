@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from akpca import DivergenceError, KernelHebbian, KernelPCA
-from akpca.gains import Annealing, Constant, MetaDescent, ReciprocalEigenvalues
-from akpca.generalized_hebbian import LinearState, linear_block
-from akpca.kernel_stream import compress, merge_start, start_stream, stream_block
+from akpca import DivergenceError, KernelHebbian, KernelPCA, KernelStream
+from akpca.hebbian import Annealing, Constant, MetaDescent, ReciprocalEigenvalues
+from akpca.hebbian.generalized import LinearState, Track, linear_block
+from akpca.hebbian.stream import compress, merge_start, start_stream, stream_block
 from akpca.kernels import RBF, Linear
 
 GAINS = {
@@ -31,21 +33,18 @@ def test_linear_kernel_is_the_linear_algorithm(digits, gain, center):
     X, kernel = digits[:150], Linear()
     first = X[:20]
     state = start_stream(first, kernel, 3, np.random.RandomState(0), center=center)
-    zero = np.zeros(3)
-    linear = LinearState(state.A @ first, zero, 0.0, 0, np.zeros(64), 0)
+    linear = LinearState(state.A @ first, Track(np.zeros(3)), np.zeros(64))
     for block in (X[:20], X[20:50], X[50:51], X[51:150]):
         state = stream_block(state, block, kernel, GAINS[gain], center=center)
         for x in block:  # one sample at a time
             n = linear.n_samples + 1
             total = linear.total + x
             row, share = (x - total / n, 1 - 1 / n) if center else (x, 1.0)
-            linear = linear_block(
-                linear, row[None], GAINS[gain], lower=True, n_samples=None, shares=share
-            )
-            linear = LinearState(linear.weights, linear.energy, linear.weight, n, total, n)
+            linear = linear_block(linear, row[None], GAINS[gain], share)
+            linear = LinearState(linear.weights, linear.track, total, n)
     W = state.A @ state.points
     np.testing.assert_allclose(W, linear.weights, atol=1e-10)
-    np.testing.assert_allclose(state.energy, linear.energy, rtol=1e-9)
+    np.testing.assert_allclose(state.track.energy, linear.track.energy, rtol=1e-9)
     np.testing.assert_allclose(state.gram, W @ W.T, atol=1e-10)
     if center:
         np.testing.assert_allclose(state.c @ state.points, X.mean(axis=0), atol=1e-12)
@@ -59,8 +58,8 @@ def test_linear_kernel_is_the_linear_algorithm(digits, gain, center):
 @pytest.mark.parametrize("center", [True, False])
 def test_cutting_makes_no_difference(digits, center):
     """A stream in many batches ends where a stream in few does."""
-    few = KernelHebbian(3, gamma=0.02, center=center, random_state=0).partial_fit(digits[:30])
-    many = KernelHebbian(3, gamma=0.02, center=center, random_state=0).partial_fit(digits[:30])
+    few = KernelStream(3, gamma=0.02, center=center, random_state=0).partial_fit(digits[:30])
+    many = KernelStream(3, gamma=0.02, center=center, random_state=0).partial_fit(digits[:30])
     few.partial_fit(digits[30:])
     for i in range(30, 400, 17):
         many.partial_fit(digits[i : min(i + 17, 400)])
@@ -72,7 +71,7 @@ def test_cutting_makes_no_difference(digits, center):
 def test_a_stream_finds_the_components(digits):
     """After one pass the codes have most of the variance of kernel PCA's, unit components and
     eigenvalues on its scale."""
-    model = KernelHebbian(3, gamma=0.02, random_state=0)
+    model = KernelStream(3, gamma=0.02, random_state=0)
     for i in range(0, 400, 50):
         model.partial_fit(digits[i : i + 50])
     exact = KernelPCA(3, kernel="rbf", gamma=0.02).fit(digits)
@@ -89,7 +88,7 @@ def test_a_stream_finds_the_components(digits):
 def test_a_budget_bounds_the_points(digits):
     """A budget keeps few points, says what that cost, and the components hardly notice."""
     free, bound = (
-        KernelHebbian(3, gamma=0.02, budget=budget, random_state=0) for budget in (None, 120)
+        KernelStream(3, gamma=0.02, budget=budget, random_state=0) for budget in (None, 120)
     )
     for i in range(0, 400, 50):
         free.partial_fit(digits[i : i + 50])
@@ -119,31 +118,75 @@ def test_projection_is_the_nearest(digits):
 
 def test_a_budget_that_is_not_needed_changes_nothing(digits):
     """With room for all points nothing is projected."""
-    free = KernelHebbian(2, gamma=0.02, random_state=0).partial_fit(digits[:100])
-    roomy = KernelHebbian(2, gamma=0.02, budget=100, random_state=0).partial_fit(digits[:100])
+    free = KernelStream(2, gamma=0.02, random_state=0).partial_fit(digits[:100])
+    roomy = KernelStream(2, gamma=0.02, budget=100, random_state=0).partial_fit(digits[:100])
     np.testing.assert_array_equal(free.components_, roomy.components_)
     assert roomy.lost_ == 0
 
 
 def test_a_stream_goes_on_from_a_fit(digits):
-    """After `fit`, one more sample changes little, and many are learned from."""
+    """After `continue_from`, one more sample changes little, and many are learned from."""
     model = KernelHebbian(3, gamma=0.02, n_passes=20, random_state=0).fit(digits[:200])
     before = model.transform(digits)
-    model.partial_fit(digits[200:201])
+    stream = KernelStream.continue_from(model)
+    np.testing.assert_allclose(stream.transform(digits), before, atol=1e-10)
+    stream.partial_fit(digits[200:201])
     size = np.abs(before).max()
-    assert 0 < np.abs(model.transform(digits) - before).max() < 0.02 * size
-    model.partial_fit(digits[201:])
+    assert 0 < np.abs(stream.transform(digits) - before).max() < 0.02 * size
+    stream.partial_fit(digits[201:])
     exact = KernelPCA(3, kernel="rbf", gamma=0.02).fit(digits)
-    assert model.transform(digits).var(axis=0).sum() * 400 > 0.98 * exact.eigenvalues_.sum()
-    assert (model.n_samples_seen_, len(model.X_fit_)) == (400, 400)
-    # and a new fit begins anew
-    again = model.fit(digits[:200]).transform(digits)
-    np.testing.assert_array_equal(again, before)
+    assert stream.transform(digits).var(axis=0).sum() * 400 > 0.98 * exact.eigenvalues_.sum()
+    assert (stream.n_samples_seen_, len(stream.X_fit_), stream.n_iter_) == (400, 400, 20)
+    assert stream.n_steps_ == 20 * 200 + 200
+    # the model stays as it was
+    np.testing.assert_array_equal(model.transform(digits), before)
+
+
+def test_parameters_of_a_continued_stream(digits):
+    """Shared parameters are those of the model, unless others are given; its gain is not taken."""
+    model = KernelHebbian(2, kernel="poly", degree=2, center=False, gain="KHA/t", random_state=4)
+    model.fit(digits[:50])
+    stream = KernelStream.continue_from(model, budget=60)
+    assert (stream.kernel, stream.degree, stream.center) == ("poly", 2, False)
+    assert (stream.gain, stream.budget, stream.random_state) == ("auto", 60, 4)
+    assert len(stream.partial_fit(digits[50:]).X_fit_) == 60
+
+
+def test_what_a_stream_cannot_go_on_from(digits):
+    """Without dense samples there are no points."""
+    kernel = RBF(gamma=0.02)(digits[:50])
+    model = KernelHebbian(2, kernel="precomputed").fit(kernel)
+    with pytest.raises(ValueError, match="not from one to sparse samples, a precomputed kernel"):
+        KernelStream.continue_from(model)
+    with pytest.raises(NotFittedError):
+        KernelStream.continue_from(KernelHebbian())
+
+
+@pytest.mark.parametrize("budget", [None, 60])
+def test_fit_is_one_pass(digits, budget):
+    """`fit` begins anew and takes the samples in order, as a stream whose first call has 100."""
+    model = KernelStream(3, gamma=0.02, budget=budget, random_state=0).fit(digits[::-1]).fit(digits)
+    parts = KernelStream(3, gamma=0.02, budget=budget, random_state=0)
+    parts.partial_fit(digits[:100]).partial_fit(digits[100:])
+    np.testing.assert_array_equal(model.components_, parts.components_)
+    assert (model.n_samples_seen_, model.n_steps_, model.n_iter_) == (400, 400, 1)
+
+
+def test_a_new_fit_leaves_nothing_of_the_last_one(digits):
+    """Decoder, names and numbers are those of the last data."""
+    frame = pytest.importorskip("pandas").DataFrame(digits)
+    frame.columns = [f"pixel {i}" for i in frame.columns]
+    model = KernelStream(2, preimage="ridge", budget=50, random_state=0).fit(frame)
+    model.set_params(preimage=None, budget=None).fit(digits[:60, :30])
+    fresh = KernelStream(2, random_state=0).fit(digits[:60, :30])
+    assert vars(model).keys() == vars(fresh).keys()
+    assert model.lost_ == 0
+    np.testing.assert_array_equal(model.components_, fresh.components_)
 
 
 def test_preimages_of_a_stream(digits):
     """Decoders work on the points of a stream, with its mean."""
-    model = KernelHebbian(8, gamma=0.02, random_state=0, budget=150)
+    model = KernelStream(8, gamma=0.02, random_state=0, budget=150)
     for i in range(0, 400, 50):
         model.partial_fit(digits[i : i + 50])
     codes = model.transform(digits)
@@ -156,14 +199,14 @@ def test_preimages_of_a_stream(digits):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_precision(digits, dtype):
     """Outputs have the precision of the first samples."""
-    model = KernelHebbian(2, random_state=0).partial_fit(digits[:60].astype(dtype))
+    model = KernelStream(2, random_state=0).partial_fit(digits[:60].astype(dtype))
     model.partial_fit(digits[60:120].astype(dtype))
     assert model.components_.dtype == model.transform(digits[:5].astype(dtype)).dtype == dtype
 
 
 def test_divergence_leaves_the_last_good_state(digits):
     """A gain far too large is reported; the model stays as it was."""
-    model = KernelHebbian(2, gain=Constant(0.1), gamma=0.1, random_state=0).partial_fit(digits[:60])
+    model = KernelStream(2, gain=Constant(0.1), gamma=0.1, random_state=0).partial_fit(digits[:60])
     before = model.transform(digits)
     model.set_params(gain=Constant(1e6))
     with pytest.raises(DivergenceError, match=r"eta0=1000000.*smaller eta0, or gain='auto'"):
@@ -177,7 +220,7 @@ def test_divergence_leaves_the_last_good_state(digits):
         (dict(kernel="precomputed"), "needs samples, not kernel='precomputed'"),
         (dict(n_components=30), "first samples of a stream must be at least n_components=30"),
         (dict(gain=Constant(1) * MetaDescent(1)), "allowed are Constant, Annealing"),
-        (dict(gain="KHA/et*"), "gain must be 'auto' or a product"),
+        (dict(gain="KHA/et*"), "'gain' parameter of KernelStream must be a str among {'auto'}"),
         (dict(gain=Constant("auto")), "needs a number as eta0"),
         (dict(gain=Constant(1) * Annealing(passes=1)), "iterations"),
         (dict(budget=0), "budget"),
@@ -186,11 +229,32 @@ def test_divergence_leaves_the_last_good_state(digits):
 def test_bad_arguments(digits, parameters, match):
     """Each bad argument is named in the error."""
     with pytest.raises(ValueError, match=match):
-        KernelHebbian(**parameters).partial_fit(digits[:20])
+        KernelStream(**parameters).partial_fit(digits[:20])
 
 
 def test_other_number_of_components(digits):
     """A stream can't change its number of components."""
-    model = KernelHebbian(2, random_state=0).partial_fit(digits[:60])
+    model = KernelStream(2, random_state=0).partial_fit(digits[:60])
     with pytest.raises(ValueError, match="goes on from 2 components"):
         model.set_params(n_components=3).partial_fit(digits[60:])
+
+
+def test_progress_is_shown(digits, capsys):
+    """verbose shows a bar over the blocks, and nothing is shown without."""
+    KernelStream(2, random_state=0).fit(digits)
+    assert capsys.readouterr() == ("", "")
+    KernelStream(2, random_state=0, verbose=True).fit(digits)
+    assert "stream" in capsys.readouterr().err
+
+
+def test_callable_kernel(digits):
+    """A function of two samples is a kernel."""
+    stream = KernelStream(2, kernel=lambda x, y: x @ y, random_state=0).fit(digits[:60])
+    linear = KernelStream(2, kernel="linear", random_state=0).fit(digits[:60])
+    np.testing.assert_allclose(stream.transform(digits), linear.transform(digits), atol=1e-8)
+
+
+@parametrize_with_checks([KernelStream(), KernelStream(budget=5, center=False)])
+def test_scikit_learn_check(estimator, check):
+    """scikit-learn's contract for estimators, one check per test."""
+    check(estimator)

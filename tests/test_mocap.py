@@ -160,7 +160,7 @@ def test_skeleton_holds_what_the_file_says(small):
     assert repr(skeleton) == "Skeleton: 3 bones, 9 degrees of freedom"
 
 
-def test_frames_hold_one_row_a_frame(small):
+def test_frames_hold_one_row_per_frame(small):
     """A motion maps the root and each moving bone to its values, frames in rows."""
     _, frames = small
     assert list(frames) == ["root", "arm", "hand"]
@@ -296,7 +296,7 @@ def test_motion_must_fit_the_skeleton(small):
     skeleton, frames = small
     with pytest.raises(ValueError, match="frames has values for leg"):
         bone_directions(skeleton, {**frames, "leg": np.zeros((4, 1))})
-    with pytest.raises(ValueError, match="1 values a frame for arm, the skeleton needs 2"):
+    with pytest.raises(ValueError, match="1 values per frame for arm, the skeleton needs 2"):
         bone_directions(skeleton, {**frames, "arm": np.zeros((4, 1))})
-    with pytest.raises(ValueError, match="0 values a frame for root, the skeleton needs 6"):
+    with pytest.raises(ValueError, match="0 values per frame for root, the skeleton needs 6"):
         joint_positions(skeleton, {"arm": frames["arm"], "hand": frames["hand"]})

@@ -1,9 +1,5 @@
 """NystromKernelPCA: exact with all landmarks, and below the exact one, by as much as it says."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from helpers import assert_same_up_to_sign
@@ -15,11 +11,6 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.kernel_approximation import Nystroem
-from sklearn.utils.estimator_checks import (
-    check_estimator,
-    estimator_checks_generator,
-    parametrize_with_checks,
-)
 
 from akpca import KernelPCA, pca, reference
 from akpca.kernels import RBF, Polynomial, Sigmoid, make_kernel
@@ -57,55 +48,6 @@ def report_eigenpairs(K_nm, K_mm, k):
     right = np.sqrt(m / n) / values * (K_nm @ vectors)
     printed = np.sqrt(m) / (n * values) * (K_nm @ vectors)
     return right, n / m * values, printed
-
-
-# ------------------------------------------------------------------ scikit-learn's own checks
-
-
-@parametrize_with_checks(
-    [
-        NystromKernelPCA(),
-        NystromKernelPCA(kernel="rbf", center=False, sampling="leverage"),
-        NystromKernelPCA(kernel="rbf", orthonormal=False),
-        NystromKernelPCA(sampling="kmeans", fit_inverse_transform=True),
-    ]
-)
-def test_scikit_learn_check(estimator, check):
-    """scikit-learn's contract for estimators, a check a test."""
-    check(estimator)
-
-
-def test_no_check_is_missing():
-    """All checks that scikit-learn's KernelPCA is subject to are collected."""
-    ours = {c.func.__name__ for _, c in estimator_checks_generator(NystromKernelPCA())}
-    theirs = {c.func.__name__ for _, c in estimator_checks_generator(decomposition.KernelPCA())}
-    assert theirs <= ours
-    assert len(ours) >= 40
-
-
-ARRAY_API_CHECK = """
-from sklearn.utils.estimator_checks import estimator_checks_generator
-from akpca.nystrom import NystromKernelPCA
-for estimator, check in estimator_checks_generator(NystromKernelPCA(fit_inverse_transform=True)):
-    if check.func.__name__ == "check_array_api_input":
-        check(estimator)
-        print("passed")
-"""
-
-
-def test_the_only_check_that_skips_passes_too():
-    """A skipped check looks green: the one that needs SciPy's array API runs in a process of its
-    own."""
-    results = check_estimator(NystromKernelPCA(), on_skip=None)
-    skipped = {r["check_name"] for r in results if r["status"] != "passed"}
-    assert skipped <= {"check_array_api_input"}
-    run = subprocess.run(
-        [sys.executable, "-c", ARRAY_API_CHECK],
-        env={**os.environ, "SCIPY_ARRAY_API": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert run.stdout == "passed\n" * len(skipped), run.stderr
 
 
 # ------------------------------------------------------------- all points as landmarks: exact

@@ -7,7 +7,7 @@ A sample x makes one step of the r x d weights W, whose outputs are y = W x:
 
 with the equation numbers of Günter, Schraudolph and Vishwanathan, JMLR 8, 2007; lt keeps the lower
 triangle. Nothing is stored but W and a few sums, and no sample is needed twice. Steps are made in
-exact blocks, see :mod:`akpca.hebbian`.
+exact blocks, see :mod:`akpca.hebbian.steps`.
 
 How large may a step be? gain="auto" has an answer that needs no tuning: component i gets
 
@@ -22,9 +22,9 @@ exceeds 1. All terms scale with the data, so the result does not depend on their
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from numbers import Integral
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import (
@@ -33,21 +33,40 @@ from sklearn.base import (
     TransformerMixin,
     _fit_context,
 )
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
+from ..kernels import BLOCK_ROWS
+from ..progress import FitProgress, warn_interrupted
+from ..threads import one_blas_thread
 from .gains import AUTO, EigenvalueNorm, Factor, Gain, MetaDescent
-from .hebbian import RUNAWAY, BlockProducts, DivergenceError, SmallState, hebbian_steps
-from .kernels import BLOCK_ROWS
+from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
 
 RULES = ("sanger", "oja")
 
 # p above: gains of about 8 / (t lambda_i). Smaller ones separate close eigenvalues too slowly,
 # larger ones follow every sample too far.
 FORGETTING = 7
+
+
+class Track(NamedTuple):
+    """What is kept of the outputs y of all steps.
+
+    Attributes
+    ----------
+    energy : ndarray of shape (r,)
+        sum_s (s / t)^p y(s)^2.
+    weight : float
+        Of that sum, so that energy / weight is an unbiased estimate of the variance of y.
+    t : int
+        Steps made.
+    """
+
+    energy: np.ndarray
+    weight: float = 0.0
+    t: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,12 +76,7 @@ class LinearState:
     Attributes
     ----------
     weights : ndarray of shape (r, d)
-    energy : ndarray of shape (r,)
-        sum_s (s / t)^p y(s)^2.
-    weight : float
-        Of that sum, so that energy / weight is an unbiased estimate of the variance of y.
-    t : int
-        Steps made.
+    track : Track
     total : ndarray of shape (d,)
         Sum of the samples behind the mean.
     n_samples : int
@@ -70,11 +84,9 @@ class LinearState:
     """
 
     weights: np.ndarray
-    energy: np.ndarray
-    weight: float
-    t: int
+    track: Track
     total: np.ndarray
-    n_samples: int
+    n_samples: int = 0
 
     @property
     def mean(self) -> np.ndarray:
@@ -86,118 +98,91 @@ def start_state(n_components: int, n_features: int, random_state) -> LinearState
     """Return random orthonormal weights before the first step."""
     G = random_state.standard_normal((n_features, n_components))
     weights = np.ascontiguousarray(np.linalg.qr(G)[0].T)
-    return LinearState(weights, np.zeros(n_components), 0.0, 0, np.zeros(n_features), 0)
+    return LinearState(weights, Track(np.zeros(n_components)), np.zeros(n_features))
 
 
-def linear_block(
-    state: LinearState,
-    X: np.ndarray,
+def linear_block(state: LinearState, X: np.ndarray, gain: Gain | None, shares, **options):
+    """Return the state after one step for every row of X, which are centred samples in float64.
+
+    The other arguments are those of `tracked_steps`. If the weights run away, a DivergenceError
+    says so and the state is untouched.
+    """
+    block = Block.of(state.weights @ X.T, X @ X.T)
+    with np.errstate(all="ignore"):  # what overflows is found right below
+        Theta, C, track = tracked_steps(block, gain, state.track, shares, **options)
+        weights = Theta @ state.weights + C @ X
+        if not np.sum(weights**2, axis=1).max() <= RUNAWAY:  # nor if it is not a number
+            raise DivergenceError(f"the weights ran away by step {track.t}")
+    return replace(state, weights=weights, track=track)
+
+
+def tracked_steps(
+    block: Block,
     gain: Gain | None,
-    *,
-    lower: bool,
-    n_samples: int | None,
+    track: Track,
     shares: np.ndarray | float,
-) -> LinearState:
-    """Return the state after one step for every row of X.
+    *,
+    n_samples: int | None = None,
+    lower: bool = True,
+) -> tuple[np.ndarray, np.ndarray, Track]:
+    """Return Theta and W of a block as `hebbian_steps`, and the track of outputs after it.
 
     Parameters
     ----------
-    state : LinearState
-    X : ndarray of shape (b, d)
-        Centred samples, float64.
+    block : Block
     gain : Gain or None
         None is "auto".
-    lower : bool
-        Sanger's rule, otherwise Oja's.
-    n_samples : int or None
-        Steps in a pass, for the gain's schedule; None in a stream.
+    track : Track
+        Before the block.
     shares : ndarray of shape (b,) or float
         Expected square of a centred sample, relative to the variance: 1 - 1/m if the mean was
         taken of m samples, 1 if there is none.
-
-    Raises
-    ------
-    DivergenceError
-        The weights ran away. The state is untouched.
+    n_samples : int, default=None
+        Steps in a pass, for the gain's schedule; None in a stream.
+    lower : bool, default=True
+        Sanger's rule, otherwise Oja's.
     """
-    block = BlockProducts(state.weights @ X.T, X @ X.T)
-    t = state.t + len(X)
-    with np.errstate(all="ignore"):  # what overflows is found right below
-        Theta, C, energy, weight = block_steps(
-            block, gain, state.t, state.energy, state.weight, shares, n_samples, lower=lower
-        )
-        weights = Theta @ state.weights + C @ X
-        if not np.sum(weights**2, axis=1).max() <= RUNAWAY:  # nor if it is not a number
-            raise DivergenceError(f"the weights ran away by step {t}")
-    return replace(state, weights=weights, energy=energy, weight=float(weight), t=t)
-
-
-def block_steps(
-    block: BlockProducts,
-    gain: Gain | None,
-    t: int,
-    energy: np.ndarray,
-    weight: float,
-    shares: np.ndarray | float,
-    n_samples: int | None = None,
-    *,
-    lower: bool = True,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Return Theta and W of a block, see :mod:`akpca.hebbian`, and the energy and weight after it.
-
-    Parameters
-    ----------
-    block : BlockProducts
-        Outputs and inner products of b samples.
-    gain : Gain or None
-        None is "auto".
-    t : int
-        Steps made before.
-    energy, weight : ndarray of shape (r,), float
-        As in `LinearState`, before the block.
-    shares, n_samples, lower
-        As in `linear_block`.
-    """
-    r, b = block.outputs.shape
-    steps = t + 1 + np.arange(b)
-    shares = np.broadcast_to(shares, b)
+    energy, weight, t = track
+    r, b = len(energy), len(block.sizes)
+    steps, shares = t + 1 + np.arange(b), np.broadcast_to(shares, b)
     if gain is None or gain.uses_eigenvalues:
         schedule = None if gain is None else gain.schedule(steps, n_samples)
-        decays = ((steps - 1) / steps) ** FORGETTING
-        return _tracking_steps(block, schedule, energy, weight, decays, shares, lower)
-    small = SmallState(rho=np.zeros(r), eigenvalues=np.ones(r))
-    schedule = gain.schedule(steps, n_samples)
-    Theta, C, outputs = hebbian_steps(block, gain, schedule, small, lower=lower)
+        with one_blas_thread():
+            return _following_steps(block, schedule, track, steps, shares, lower)
+    rates = gain.rates(steps, np.ones(r), n_samples)
+    small = SmallState(np.zeros(r), np.ones(r))
+    Theta, C, outputs, _ = hebbian_steps(block, rates, small, lower=lower)
     powers, decay = (steps / steps[-1]) ** FORGETTING, (t / steps[-1]) ** FORGETTING
-    return Theta, C, decay * energy + outputs**2 @ powers, decay * weight + shares @ powers
+    energy, weight = decay * energy + outputs**2 @ powers, decay * weight + shares @ powers
+    return Theta, C, Track(energy, float(weight), t + b)
 
 
-def _tracking_steps(block, schedule, energy, weight, decays, shares, lower):
-    """Make the steps of `hebbian_steps` with gains that follow the outputs from step to step.
+def _following_steps(block, schedule, track, steps, shares, lower):
+    """Make the steps with gains that follow the outputs from step to step.
 
     eta_i = schedule / lambda_i with lambda_i = energy_i / weight, but at most
     1 / max(||x||^2, ||y||^2); without a schedule ("auto") eta_i = 1 / energy_i under the same
-    bound. Returns Theta, W, energy and weight after the block.
+    bound.
     """
-    r, b = block.outputs.shape
-    vectors = np.hstack([block.outputs.T, block.gram])
-    squares = block.gram.diagonal()
+    energy, weight, t = track
+    r, b = len(energy), len(block.sizes)
+    decays = ((steps - 1) / steps) ** FORGETTING
     triangle = np.tril(np.ones((r, r))) if lower else np.ones((r, r))
     M = np.zeros((r, r + b))
     np.fill_diagonal(M, 1)
     for j in range(b):
-        y = M.dot(vectors[j])
+        y = M.dot(block.stack[j, 0])
         energy = decays[j] * energy + y * y
         weight = decays[j] * weight + shares[j]
         slowness = energy if lower else np.full(r, energy.mean())  # (8) has one gain for all
         if schedule is not None and weight > 0:
             slowness = slowness / (weight * schedule[j])
-        slowness = np.maximum(slowness, max(squares[j], y.dot(y)))
+        slowness = np.maximum(slowness, max(block.sizes[j], y.dot(y)))
         # only a sample that is zero leaves no slowness, and it asks for no step
         w = np.divide(y, slowness, out=np.zeros(r), where=slowness > 0)
         M -= (w[:, None] * y * triangle).dot(M)
         M[:, r + j] = w
-    return M[:, :r], M[:, r:], energy, weight
+    return M[:, :r], M[:, r:], Track(energy, float(weight), t + b)
 
 
 def checked_stream_gain(gain) -> Gain | None:
@@ -230,32 +215,33 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         'sanger' is the generalised Hebbian algorithm (7), whose components are the leading
         eigenvectors of the covariance in descending order of their eigenvalues. 'oja' is the rule
         (8) without lt, whose components are some orthonormal basis of the same subspace.
-    gain : 'auto' or Gain, default='auto'
-        Size of the steps. 'auto' needs no tuning, see :mod:`akpca.generalized_hebbian`. Otherwise
-        a product of the factors `Constant(eta0)`, `Annealing` and `ReciprocalEigenvalues` of
-        :mod:`akpca.gains`. The eigenvalues are those of the covariance matrix, estimated from the
-        outputs at every step, so eta0 beside `ReciprocalEigenvalues` is a pure number below 1;
-        as the first estimates are rough, such steps stay below 1 / max(||x||^2, ||y||^2). With
-        rule='oja', which has one gain for all components, it is their mean that counts. A stream
-        has no passes: there use `Annealing(iterations=...)`.
-    n_passes : int, default=10
-        Passes of `fit` over the data.
     center : bool, default=True
         Subtract the mean.
+    gain : 'auto' or Gain, default='auto'
+        Size of the steps. 'auto' needs no tuning, see :mod:`akpca.hebbian.generalized`. Otherwise
+        a product of the factors `Constant(eta0)`, `Annealing` and `ReciprocalEigenvalues` of
+        :mod:`akpca.hebbian.gains`. The eigenvalues are those of the covariance matrix, estimated
+        from the outputs at every step, so eta0 beside `ReciprocalEigenvalues` is a pure number
+        below 1; as the first estimates are rough, such steps stay below
+        1 / max(||x||^2, ||y||^2). With rule='oja', which has one gain for all components, it is
+        their mean that counts. A stream has no passes: there use `Annealing(iterations=...)`.
     shuffle : bool, default=True
         Whether each pass of `fit` takes the samples in a new random order.
     block_size : int, default=64
         Steps that are made by one set of matrix products. It has no influence on the result
         beyond rounding.
+    n_passes : int, default=10
+        Passes of `fit` over the data.
     warm_start : bool, default=False
         `fit` goes on from where the last one stopped: with the same data, 2 and then 3 passes are
         5 passes, bit for bit.
-    callback : callable, default=None
-        Called with the estimator after every pass of `fit`; if it returns True, the fit ends.
     random_state : int, RandomState instance or None, default=None
         Of the weights at the start and of the order of samples.
     verbose : bool, default=False
         Show a progress bar over the passes of `fit`.
+    callback : callable, default=None
+        Called with a :class:`akpca.progress.FitProgress` after every pass of `fit`, whose `model`
+        is the estimator fitted so far; a true answer ends the fit.
 
     Attributes
     ----------
@@ -276,11 +262,16 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     n_samples_seen_ : int
         Samples behind `mean_`: those of the last `fit`, plus those of the stream since.
     n_steps_ : int
-        Steps made, one a sample and pass.
+        Steps made, one per sample and pass.
     n_iter_ : int
         Passes made by `fit`, those of earlier warm starts included. A stream counts as one.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    See Also
+    --------
+    KernelStream : The same in the feature space of a kernel.
+    sklearn.decomposition.IncrementalPCA : PCA of a stream in large batches.
 
     Notes
     -----
@@ -292,10 +283,16 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     the components as they changed after `partial_fit`. With center=True the two differ, by less
     the longer the stream is.
 
+    References
+    ----------
+    Sanger, "Optimal unsupervised learning in a single-layer linear feedforward neural network",
+    Neural Networks 2, 1989. Oja, "A simplified neuron model as a principal component analyzer",
+    Journal of Mathematical Biology 15, 1982. Chen and Chang, "An adaptive learning algorithm for
+    principal component analysis", IEEE Transactions on Neural Networks 6, 1995.
+
     Examples
     --------
-    >>> from akpca import load_dataset
-    >>> from akpca.generalized_hebbian import GeneralizedHebbian
+    >>> from akpca import GeneralizedHebbian, load_dataset
     >>> X = load_dataset("digits").X
     >>> model = GeneralizedHebbian(n_components=3, random_state=0)
     >>> for batch in np.array_split(X, 10):
@@ -307,15 +304,15 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "rule": [StrOptions(set(RULES))],
-        "gain": [StrOptions({AUTO}), Gain, Factor],
-        "n_passes": [Interval(Integral, 1, None, closed="left")],
         "center": ["boolean"],
+        "gain": [StrOptions({AUTO}), Gain, Factor],
         "shuffle": ["boolean"],
         "block_size": [Interval(Integral, 1, None, closed="left")],
+        "n_passes": [Interval(Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
-        "callback": [callable, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
+        "callback": [callable, None],
     }
 
     def __init__(
@@ -323,35 +320,34 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         n_components=2,
         *,
         rule="sanger",
-        gain="auto",
-        n_passes=10,
         center=True,
+        gain="auto",
         shuffle=True,
         block_size=64,
+        n_passes=10,
         warm_start=False,
-        callback=None,
         random_state=None,
         verbose=False,
+        callback=None,
     ):
         self.n_components = n_components
         self.rule = rule
-        self.gain = gain
-        self.n_passes = n_passes
         self.center = center
+        self.gain = gain
         self.shuffle = shuffle
         self.block_size = block_size
+        self.n_passes = n_passes
         self.warm_start = warm_start
-        self.callback = callback
         self.random_state = random_state
         self.verbose = verbose
+        self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
         """Make `n_passes` passes over X.
 
-        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached. If the gain
-        is too large, a :class:`akpca.hebbian.DivergenceError` says so and leaves the estimator as
-        it was before.
+        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached. A gain that
+        is too large raises a :class:`akpca.DivergenceError` and leaves the estimator as it was.
 
         Parameters
         ----------
@@ -374,26 +370,21 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         rng, state, n_iter = self._start(d, goes_on)
         state = replace(state, total=X.sum(axis=0, dtype=np.float64), n_samples=n)
         mean = state.mean if self.center else np.zeros(d)
-        options = {"lower": self.rule == "sanger", "n_samples": n}
-        options["shares"] = 1 - 1 / n if self.center else 1.0
+        shares, last = 1 - 1 / n if self.center else 1.0, n_iter + self.n_passes
         try:
             for _ in tqdm(range(self.n_passes), "passes", disable=not self.verbose):
                 order = rng.permutation(n) if self.shuffle else np.arange(n)
-                for block in gen_batches(n, self.block_size):
-                    rows = X[order[block]].astype(np.float64) - mean
-                    state = self._step(state, rows, gain, **options)
+                with self._threads(d):
+                    for block in gen_batches(n, self.block_size):
+                        rows = X[order[block]].astype(np.float64) - mean
+                        state = self._step(state, rows, gain, n, shares)
                 n_iter += 1
                 if self.callback is not None:
                     self._publish(state, X.dtype, rng, n_iter, X)
-                    if self.callback(self):
+                    if self.callback(FitProgress(n_iter, last, None, self)):
                         break
         except KeyboardInterrupt:
-            warnings.warn(
-                f"interrupted after {n_iter} whole passes, {state.t} steps: the components are "
-                "those reached so far",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            warn_interrupted(f"after {n_iter} passes, {state.track.t} steps", stacklevel=4)
         self._publish(state, X.dtype, rng, n_iter, X)
         return self
 
@@ -402,8 +393,8 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """Take in the next samples of a stream, one step each.
 
         How a stream is cut into batches makes no difference beyond rounding. A batch that is
-        refused, or in which the gain turns out too large
-        (:class:`akpca.hebbian.DivergenceError`), leaves no trace.
+        refused, or in which the gain turns out too large (:class:`akpca.DivergenceError`), leaves
+        no trace.
 
         Parameters
         ----------
@@ -423,18 +414,16 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             )
         gain = checked_stream_gain(self.gain)
         rng, state, n_iter = self._start(d, goes_on=not first)
-        for block in gen_batches(n, self.block_size):
-            rows = X[block].astype(np.float64)
-            counts = state.n_samples + 1 + np.arange(len(rows))
-            # one running sum, in the order of the samples, however the stream is cut
-            totals = np.cumsum(np.vstack([state.total, rows]), axis=0)[1:]
-            if self.center:
-                rows -= totals / counts[:, None]
-            shares = 1 - 1 / counts if self.center else 1.0
-            state = self._step(
-                state, rows, gain, lower=self.rule == "sanger", n_samples=None, shares=shares
-            )
-            state = replace(state, total=totals[-1], n_samples=int(counts[-1]))
+        with self._threads(d):
+            for block in gen_batches(n, self.block_size):
+                rows = X[block].astype(np.float64)
+                counts = state.n_samples + 1 + np.arange(len(rows))
+                # one running sum, in the order of the samples, however the stream is cut
+                totals = np.cumsum(np.vstack([state.total, rows]), axis=0)[1:]
+                if self.center:
+                    rows -= totals / counts[:, None]
+                state = self._step(state, rows, gain, None, 1 - 1 / counts if self.center else 1.0)
+                state = replace(state, total=totals[-1], n_samples=int(counts[-1]))
         self._publish(state, X.dtype if first else self.components_.dtype, rng, max(n_iter, 1))
         return self
 
@@ -482,6 +471,11 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _n_features_out(self):
         return self.components_.shape[0]
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
     def _start(self, n_features: int, goes_on: bool):
         """Return the random numbers, the state and the number of passes to begin with."""
         if not goes_on:
@@ -494,9 +488,15 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             )
         return self._rng, self._state, self.n_iter_
 
-    def _step(self, state: LinearState, rows: np.ndarray, gain: Gain | None, **options):
+    def _threads(self, n_features: int):
+        """Return the context for blocks of samples of so many features."""
+        b = self.block_size
+        return one_blas_thread(2 * b * n_features * (b + self.n_components))
+
+    def _step(self, state: LinearState, rows: np.ndarray, gain: Gain | None, n_samples, shares):
+        options = {"lower": self.rule == "sanger", "n_samples": n_samples}
         try:
-            return linear_block(state, rows, gain, **options)
+            return linear_block(state, rows, gain, shares, **options)
         except DivergenceError as error:
             size = np.max(np.sum(rows**2, axis=1))
             advice = (
@@ -515,8 +515,8 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         components = state.weights / np.where(norms > 0, norms, 1)[:, None]
         mean = state.mean if self.center else np.zeros_like(state.total)
         if X is None:
-            shrink = np.where(norms > 0, norms**2, 1) * (state.weight or 1.0)
-            variance = state.energy / shrink
+            shrink = np.where(norms > 0, norms**2, 1) * (state.track.weight or 1.0)
+            variance = state.track.energy / shrink
         else:
             squares = sum(
                 np.sum(((X[rows] - mean) @ components.T) ** 2, axis=0)
@@ -524,10 +524,6 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             )
             variance = squares / max(len(X) - self.center, 1)
         self._state, self._rng = state, rng
-        self.components_ = components.astype(dtype)
-        self.explained_variance_ = variance.astype(dtype)
-        self.mean_ = mean.astype(dtype)
-        self.norms_ = norms.astype(dtype)
-        self.n_samples_seen_ = state.n_samples
-        self.n_steps_ = state.t
-        self.n_iter_ = n_iter
+        self.components_, self.mean_ = components.astype(dtype), mean.astype(dtype)
+        self.explained_variance_, self.norms_ = variance.astype(dtype), norms.astype(dtype)
+        self.n_samples_seen_, self.n_steps_, self.n_iter_ = state.n_samples, state.track.t, n_iter

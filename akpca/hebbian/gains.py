@@ -24,8 +24,9 @@ The eigenvalues are those of the (centred) kernel matrix, not divided by the num
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
 
@@ -151,17 +152,49 @@ _NAMES = {
     "etns": "KHA-SMD",
 }
 
-_LETTERS = {
-    "e": ReciprocalEigenvalues,
-    "t": Annealing,
-    "n": EigenvalueNorm,
-    "s": MetaDescent,
-}
+_LETTERS = {"e": ReciprocalEigenvalues, "t": Annealing, "n": EigenvalueNorm, "s": MetaDescent}
+
+
+class Rates(NamedTuple):
+    """A gain in numbers, for the steps of a block.
+
+    Attributes
+    ----------
+    schedule : ndarray of shape (b,)
+        The part that depends on time, at each step.
+    scale : ndarray of shape (r,)
+        The part that depends on the eigenvalues, before the block.
+    reciprocal, normalised : bool
+        Whether that part has the factors `ReciprocalEigenvalues` and `EigenvalueNorm`.
+    adapts : bool
+        Whether meta-descent adapts the log-gains.
+    mu, xi : float
+        Parameters of meta-descent, 0 without it.
+    """
+
+    schedule: np.ndarray
+    scale: np.ndarray
+    reciprocal: bool
+    normalised: bool
+    adapts: bool
+    mu: float
+    xi: float
 
 
 @dataclass(frozen=True, repr=False)
 class Gain:
     """A product of factors; made by multiplying them.
+
+    Attributes
+    ----------
+    factors : tuple of Factor
+        In the order of the table above.
+    eta0 : float or "auto"
+        Size of the steps; None without `Constant`.
+    mu, xi : float
+        Meta-gain (or "auto") and decay of its memory; 0 without `MetaDescent`.
+    adapts, uses_eigenvalues, normalises : bool
+        Whether it has the factor `MetaDescent`, `ReciprocalEigenvalues`, `EigenvalueNorm`.
 
     Examples
     --------
@@ -173,16 +206,30 @@ class Gain:
     """
 
     factors: tuple[Factor, ...]
+    eta0: float | str | None = field(init=False, compare=False)
+    mu: float | str = field(init=False, compare=False)
+    xi: float = field(init=False, compare=False)
+    adapts: bool = field(init=False, compare=False)
+    uses_eigenvalues: bool = field(init=False, compare=False)
+    normalises: bool = field(init=False, compare=False)
 
     def __post_init__(self):
         kinds = [type(factor) for factor in self.factors]
         for kind in set(kinds):
             if kind not in _ORDER:
-                raise TypeError(f"a gain is a product of factors of akpca.gains, got {kind}")
+                raise TypeError(f"a gain is a product of factors of akpca.hebbian, got {kind}")
             if kinds.count(kind) > 1:
                 raise ValueError(f"a gain has each factor at most once, got two {kind.__name__}")
-        object.__setattr__(
-            self, "factors", tuple(sorted(self.factors, key=lambda f: _ORDER.index(type(f))))
+        found = dict(zip(kinds, self.factors, strict=True))
+        constant, meta = found.get(Constant), found.get(MetaDescent)
+        self.__dict__.update(
+            factors=tuple(found[kind] for kind in _ORDER if kind in found),
+            eta0=None if constant is None else constant.eta0,
+            mu=0.0 if meta is None else meta.mu,
+            xi=0.0 if meta is None else meta.xi,
+            adapts=meta is not None,
+            uses_eigenvalues=ReciprocalEigenvalues in found,
+            normalises=EigenvalueNorm in found,
         )
 
     def __mul__(self, other) -> Gain:
@@ -198,50 +245,20 @@ class Gain:
 
     def check(self) -> Gain:
         """Return the gain if its factors make sense together; raise ValueError otherwise."""
-        if self.get(Constant) is None:
+        if self.eta0 is None:
             raise ValueError(f"{self!r} has no size: multiply it by Constant(eta0)")
-        if self.get(EigenvalueNorm) is not None and self.get(ReciprocalEigenvalues) is None:
+        if self.normalises and not self.uses_eigenvalues:
             raise ValueError(
                 "EigenvalueNorm needs ReciprocalEigenvalues beside it: alone it would multiply "
                 "the gain by the scale of the kernel"
             )
         return self
 
-    @property
-    def eta0(self) -> float | str:
-        """Size of the steps."""
-        return self.get(Constant).eta0
-
-    @property
-    def mu(self) -> float | str:
-        """Meta-gain; 0 without stochastic meta-descent."""
-        return 0.0 if self.get(MetaDescent) is None else self.get(MetaDescent).mu
-
-    @property
-    def xi(self) -> float:
-        """Decay of meta-descent's memory; 0 without it."""
-        return 0.0 if self.get(MetaDescent) is None else self.get(MetaDescent).xi
-
-    @property
-    def adapts(self) -> bool:
-        """Whether stochastic meta-descent is part of it."""
-        return self.get(MetaDescent) is not None
-
-    @property
-    def uses_eigenvalues(self) -> bool:
-        """Whether it divides by eigenvalues."""
-        return self.get(ReciprocalEigenvalues) is not None
-
     def with_values(self, *, eta0=None, mu=None) -> Gain:
         """Return the same gain with other parameters."""
-        factors = []
-        for factor in self.factors:
-            if eta0 is not None and isinstance(factor, Constant):
-                factor = replace(factor, eta0=eta0)
-            if mu is not None and isinstance(factor, MetaDescent):
-                factor = replace(factor, mu=mu)
-            factors.append(factor)
-        return Gain(tuple(factors))
+        given = {Constant: {"eta0": eta0}, MetaDescent: {"mu": mu}}
+        change = {kind: new for kind, new in given.items() if None not in new.values()}
+        return Gain(tuple(replace(f, **change.get(type(f), {})) for f in self.factors))
 
     def without_adaptation(self) -> Gain:
         """Return the gain without its meta-descent."""
@@ -257,15 +274,23 @@ class Gain:
 
     def preconditioner(self, eigenvalues: np.ndarray) -> np.ndarray:
         """Return the part that depends on the eigenvalues, shape (r,)."""
-        return precondition(
-            np.asarray(eigenvalues, dtype=float),
+        return precondition(np.asarray(eigenvalues, float), self.uses_eigenvalues, self.normalises)
+
+    def rates(self, t: np.ndarray, eigenvalues: np.ndarray, n_samples: int | None) -> Rates:
+        """Return what the steps t of a block need to know of the gain."""
+        return Rates(
+            self.schedule(t, n_samples),
+            self.preconditioner(eigenvalues),
             self.uses_eigenvalues,
-            self.get(EigenvalueNorm) is not None,
+            self.normalises,
+            self.adapts,
+            float(self.mu),
+            float(self.xi),
         )
 
     def __call__(self, t, eigenvalues, n_samples=None) -> np.ndarray:
         """Return the gain of every component at step t, without what meta-descent adapts."""
-        return self.schedule(t, n_samples) * self.preconditioner(np.asarray(eigenvalues))
+        return self.schedule(t, n_samples) * self.preconditioner(eigenvalues)
 
     @property
     def name(self) -> str:
@@ -276,7 +301,7 @@ class Gain:
     def __repr__(self) -> str:
         show = lambda value: repr(value) if isinstance(value, str) else f"{value:g}"  # noqa: E731
         parts = []
-        if self.get(Constant):
+        if self.eta0 is not None:
             parts.append(f"eta0={show(self.eta0)}")
         if annealing := self.get(Annealing):
             unit = "passes" if annealing.iterations is None else "iterations"
@@ -328,3 +353,13 @@ def make_gain(name: str, *, eta0=AUTO, tau: float | None = None, mu=AUTO, xi: fl
     if "s" in letters:
         gain *= MetaDescent(mu, xi)
     return gain.check()
+
+
+def named_gain(gain: str | Factor | Gain, n_passes: int) -> Gain:
+    """Return the gain that an estimator was given; 'auto' depends on its number of passes."""
+    if isinstance(gain, str):
+        if gain == AUTO:
+            # annealing that starts within the passes that there are
+            return make_gain("KHA/et*", tau=min(2.0, max(0.5, n_passes / 5)))
+        return make_gain(gain)
+    return (Gain((gain,)) if isinstance(gain, Factor) else gain).check()

@@ -1,4 +1,4 @@
-"""The small steps of :mod:`akpca.hebbian` as compiled loops, used where numba is installed.
+"""The steps of :mod:`akpca.hebbian.steps` as compiled loops, used where numba is installed.
 
 A step multiplies r x m matrices by I - diag(w) lt(1 y^T). As lt(1 y^T) is a running sum over the
 rows, that takes O(r m) operations where a matrix product takes O(r^2 m), which is what the array
@@ -14,7 +14,7 @@ from numba import njit
 
 @njit(cache=True, error_model="numpy")
 def _precondition(eigenvalues, reciprocal, normalised, scale):
-    """As `akpca.gains.precondition`, into `scale`."""
+    """As `akpca.hebbian.gains.precondition`, into `scale`."""
     largest = eigenvalues.max()
     if not reciprocal or largest <= 0:
         scale[:] = 1
@@ -74,7 +74,7 @@ def _two_sided(Q, y, s, w, size, lower, total):
 
 @njit(cache=True, error_model="numpy")
 def plain_steps(vectors, gains, lower):
-    """See `akpca.hebbian._plain_steps`."""
+    """See `akpca.hebbian.steps.plain_steps`."""
     b, r = gains.shape
     M, outputs, total = np.zeros((r, r + b)), np.empty((r, b)), np.empty(r + b)
     w = np.empty(r)
@@ -91,31 +91,15 @@ def plain_steps(vectors, gains, lower):
 
 
 @njit(cache=True, error_model="numpy")
-def adapting_steps(
-    stack,
-    sizes,
-    column_sizes,
-    schedule,
-    scale,
-    rho,
-    eigenvalues,
-    gram,
-    cross,
-    C,
-    R,
-    lower,
-    adapts,
-    every_step,
-    reciprocal,
-    normalised,
-    mu,
-    xi,
-):
-    """See `akpca.hebbian._adapting_steps`."""
-    r, b = len(rho), len(schedule)
+def adapting_steps(block, rates, state, lower):
+    """See `akpca.hebbian.steps.adapting_steps`."""
+    stack, sizes, adapts, xi = block.stack, block.sizes, rates.adapts, rates.xi
+    every_step, keeps_gram = len(state.C) > 0, len(state.gram) > 0
+    r, b = len(state.rho), len(sizes)
     rows = stack.shape[2] - b
-    rho, gram, crossed = rho.copy(), gram.copy(), cross.T.copy()
-    scale, eigenvalues, C, R = scale.copy(), eigenvalues.copy(), C.copy(), R.copy()
+    rho, gram, crossed = state.rho.copy(), state.gram.copy(), state.cross.T.copy()
+    C, R, eigenvalues = state.C.copy(), state.R.copy(), state.eigenvalues.copy()
+    scale = rates.scale.copy()
     M, N, outputs = np.zeros((r, rows + b)), np.zeros((r, rows + b)), np.empty((r, b))
     totals = np.empty((3, max(rows + b, 2 * r)))
     w, v, z = np.empty(r), np.empty(r), np.zeros(r)
@@ -131,16 +115,16 @@ def adapting_steps(
             a, u = np.dot(M, stack[j, 1]), np.dot(M, stack[j, 2])
             for i in range(r):
                 eigenvalues[i] = np.sqrt(R[i, i] / C[i, i])
-            _precondition(eigenvalues, reciprocal, normalised, scale)
+            _precondition(eigenvalues, rates.reciprocal, rates.normalised, scale)
         if adapts:
             z = np.dot(N, stack[j, 0])
             for i in range(r):
                 total = 0.0
                 for k in range(i + 1):
                     total += y[k] * crossed[i, k]
-                rho[i] += mu * y[i] * (z[i] - total)
+                rho[i] += rates.mu * y[i] * (z[i] - total)
         for i in range(r):
-            d = schedule[j] * scale[i] * np.exp(rho[i])
+            d = rates.schedule[j] * scale[i] * np.exp(rho[i])
             w[i] = d * y[i]
             v[i] = w[i] + xi * d * z[i]
         if adapts:
@@ -158,11 +142,12 @@ def adapting_steps(
             _deflate_pair(M, N, m, y, z, w, v, xi, totals)
             N[:, m] = v
         else:
-            _two_sided(gram, y, y, w, sizes[j], lower, totals[0])
+            if keeps_gram:
+                _two_sided(gram, y, y, w, sizes[j], lower, totals[0])
             _deflate(M, m, y, w, lower, totals[0])
         if every_step:
             _two_sided(C, y, a, w, 1.0, lower, totals[0])
-            _two_sided(R, y, u, w, column_sizes[j], lower, totals[0])
+            _two_sided(R, y, u, w, block.column_sizes[j], lower, totals[0])
         M[:, m] = w
         outputs[:, j] = y
-    return M, N, outputs, rho, eigenvalues, gram, crossed.T.copy(), C, R
+    return M, N, outputs, (rho, eigenvalues, gram, crossed.T.copy(), C, R)

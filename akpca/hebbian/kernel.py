@@ -1,0 +1,807 @@
+"""The kernel Hebbian algorithm: kernel PCA one sample at a time, in O(r l) memory.
+
+A component is v_i = sum_p A_ip phi'(x_p), with coefficients A of shape (r, l). Every step sees one
+sample and changes A as the generalised Hebbian algorithm would change the components in feature
+space. :mod:`akpca.hebbian.steps` makes the steps in exact blocks. From bottom to top, this module
+has the state of the iteration and a block of it, passes, trial runs that choose the gain, a whole
+run, and the scikit-learn estimator.
+
+Notation and equation numbers: Günter, Schraudolph and Vishwanathan, JMLR 8, 2007.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator
+from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array, check_random_state, gen_batches
+from sklearn.utils._param_validation import Interval, StrOptions
+from tqdm import tqdm
+
+from ..kernel_code import KernelCode
+from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
+from ..kernels import BLOCK_ROWS, check_finite
+from ..operators import KernelOperator, MatrixOperator
+from ..progress import FitProgress, warn_interrupted
+from ..threads import one_blas_thread
+from .gains import AUTO, Factor, Gain, named_gain
+from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
+
+# Norm of a component at the end, where 1 is right, that is a failure.
+TOO_LONG = 2.0
+# Steps of a trial run of auto-tuning: at least this many, or a part of the samples.
+TRIAL_STEPS, TRIAL_PART = 1000, 0.02
+# Samples by which trial runs are judged.
+PROBES = 256
+# Values tried are 5, 2 and 1 times powers of ten, from 500 downwards, where the kernel has k'(x, x)
+# of about 1: gains other than KHA/et* and KHA/e are as large as the kernel is small.
+LARGEST, DECADES = 500.0, 14
+# A run that diverges is started again with a smaller mu so many times, and then without.
+MU_RETREATS = 5
+
+
+@dataclass(frozen=True)
+class KernelState:
+    """Where a kernel Hebbian iteration stands. Immutable as a whole: a block makes a new one.
+
+    Attributes
+    ----------
+    S : ndarray of shape (r, l) or (2 r, l)
+        Coefficients A and, with meta-descent, B below.
+    AK : ndarray of shape (r, l) or None
+        A K', if the gain needs eigenvalues.
+    small : SmallState
+    t : int
+        Steps made.
+    """
+
+    S: np.ndarray
+    AK: np.ndarray | None
+    small: SmallState
+    t: int = 0
+
+    @property
+    def A(self) -> np.ndarray:
+        """Coefficients of the components, shape (r, l)."""
+        return self.S[: len(self.small.rho)]
+
+
+def start_state(
+    operator, A: np.ndarray, gain: Gain, *, every_step: bool = False, track: bool = False, AK=None
+) -> KernelState:
+    """Return the state before the first step: Algorithm 1, step 1.
+
+    Parameters
+    ----------
+    operator : operator of :mod:`akpca.operators`
+        K'. Needed of it are `shape`, `dtype`, `rows` and `@`.
+    A : ndarray of shape (r, l)
+    gain : Gain
+    every_step : bool, default=False
+        Eigenvalues are estimated at every step.
+    track : bool, default=False
+        Keep A K' A^T up to date also where the gain does not need it.
+    AK : ndarray of shape (r, l), default=None
+        A K', if it is known.
+    """
+    A = np.ascontiguousarray(A, dtype=operator.dtype)
+    r, keeps_gram = len(A), gain.adapts or track
+    S = np.concatenate([A, np.zeros_like(A)]) if gain.adapts else A
+    small = SmallState(np.zeros(r), np.ones(r))
+    if gain.uses_eigenvalues or keeps_gram:
+        AK = np.ascontiguousarray((operator @ A.T).T if AK is None else AK, dtype=operator.dtype)
+    if keeps_gram:
+        gram = (AK @ A.T).astype(np.float64)
+        small = small._replace(gram=np.ascontiguousarray((gram + gram.T) / 2))
+    if gain.adapts:
+        small = small._replace(cross=np.zeros((r, r)))
+    state = KernelState(S, AK if gain.uses_eigenvalues else None, small)
+    return refresh(state, gain, every_step=every_step)
+
+
+def refresh(state: KernelState, gain: Gain, *, every_step: bool) -> KernelState:
+    """Return the state with eigenvalues (20), and what follows them, from its large arrays."""
+    if not gain.uses_eigenvalues:
+        return state
+    C, R = (state.A @ state.A.T).astype(np.float64), (state.AK @ state.AK.T).astype(np.float64)
+    small = state.small._replace(eigenvalues=np.sqrt(R.diagonal() / C.diagonal()))  # (21)
+    return replace(state, small=small._replace(C=C, R=R) if every_step else small)
+
+
+def kernel_block(
+    operator, state: KernelState, gain: Gain, indices: np.ndarray, n_samples: int, limit: float
+) -> KernelState:
+    """Return the state after one step for each of some distinct samples.
+
+    Parameters
+    ----------
+    operator : operator of :mod:`akpca.operators`
+    state : KernelState
+    gain : Gain
+    indices : ndarray of shape (b,)
+        The samples, in order.
+    n_samples : int
+        Steps in a pass, for the gain's schedule.
+    limit : float
+        Largest ||y||^2 / k'(x, x) that is not called divergence.
+
+    Raises
+    ------
+    DivergenceError
+        The state is untouched, so that the caller still has the last good one.
+    """
+    rows, small, extra = operator.rows(indices), state.small, ()
+    t = state.t + len(indices)
+    rates = gain.rates(np.arange(state.t + 1, t + 1), small.eigenvalues, n_samples)
+    if len(small.C):
+        extra = state.A[:, indices], state.AK @ rows.T, rows @ rows.T
+    block = Block.of(state.S @ rows.T, rows[:, indices], *extra)
+    with np.errstate(all="ignore"):  # what overflows is found and reported right below
+        Theta, W, outputs, small = hebbian_steps(block, rates, small)
+        growth = np.max(outputs**2) / max(block.sizes.max(), np.finfo(float).tiny)
+        if not (growth <= limit and np.isfinite(Theta).all() and np.isfinite(W).all()):
+            raise DivergenceError(f"diverged at step {t}")
+    Theta, W = Theta.astype(operator.dtype), W.astype(operator.dtype)
+    S = Theta @ state.S
+    S[:, indices] += W
+    AK = state.AK
+    if AK is not None:
+        r = len(AK)
+        AK = Theta[:r, :r] @ AK
+        AK += W[:r] @ rows
+    return KernelState(S, AK, small, t)
+
+
+def run_pass(
+    operator,
+    state: KernelState,
+    gain: Gain,
+    order: np.ndarray,
+    *,
+    block_size: int,
+    every_step: bool,
+    limit: float = np.inf,
+) -> Iterator[KernelState]:
+    """Yield the state after every block of a pass over the samples in the given order.
+
+    Parameters
+    ----------
+    operator : operator of :mod:`akpca.operators`
+    state : KernelState
+    gain : Gain
+    order : ndarray of int
+        Distinct samples. A pass over fewer than all is a part of one.
+    block_size : int
+    every_step : bool
+        Estimate eigenvalues at every step; otherwise once, here.
+    limit : float, default=np.inf
+        As in `kernel_block`.
+    """
+    state = refresh(state, gain, every_step=every_step)
+    for block in gen_batches(len(order), block_size):
+        state = kernel_block(operator, state, gain, order[block], operator.shape[0], limit)
+        yield state
+
+
+def kernel_reconstruction_error(operator, A: np.ndarray) -> float:
+    """Return ||K' - (A K')^T A K'||_F, the reconstruction error (38), in two products with K'.
+
+    Parameters
+    ----------
+    operator : operator of :mod:`akpca.operators`
+        K', which is not formed. Its Frobenius norm costs a third sweep.
+    A : array-like of shape (r, l)
+    """
+    Y = operator @ np.asarray(A).T
+    YK = operator @ Y
+    Y, YK = Y.astype(np.float64), YK.astype(np.float64)
+    square = operator.frobenius_norm() ** 2 - 2 * np.sum(Y * YK) + np.sum((Y.T @ Y) ** 2)
+    return float(np.sqrt(max(square, 0.0)))
+
+
+# Choosing the gain
+
+
+class Trials:
+    """Short runs from the same start, judged by how near some samples are to the span found.
+
+    Parameters
+    ----------
+    operator : operator of :mod:`akpca.operators`
+    start : KernelState
+        With A K' A^T kept.
+    order : ndarray of shape (l,)
+        Of the samples: runs see the first ones and are judged by the last ones.
+    options : dict
+        Of `run_pass`.
+    """
+
+    def __init__(self, operator, start: KernelState, order: np.ndarray, options: dict):
+        n = operator.shape[0]
+        self.operator, self.start, self.options = operator, start, options
+        self.order = order[: min(n, max(TRIAL_STEPS, int(TRIAL_PART * n)))]
+        probes = order[-min(PROBES, n) :]
+        self.rows = operator.rows(probes)
+        self.sizes = self.rows[np.arange(len(probes)), probes].astype(np.float64)
+
+    def tune(self, gain: Gain, plain: Gain, scale: float) -> Gain:
+        """Return the gain with the best eta0, then mu: Algorithm 2, improved.
+
+        The paper takes the largest value that does not diverge. That is at the edge of what works,
+        so values below it are tried as long as the error gets smaller.
+
+        Parameters
+        ----------
+        gain : Gain
+            With eta0 or mu "auto".
+        plain : Gain
+            The same without meta-descent, with any eta0.
+        scale : float
+            Mean of k'(x, x).
+        """
+        top = LARGEST / scale if scale > 0 else LARGEST
+        if gain.eta0 == AUTO:
+            free = gain.uses_eigenvalues and not gain.normalises
+            values = ladder(LARGEST if free else top)
+            best = descend(lambda eta0: self.error(plain.with_values(eta0=eta0)), values)
+            gain = gain.with_values(eta0=best)
+        if gain.mu == AUTO:
+            still = self.error(plain.with_values(eta0=gain.eta0))
+            best = descend(lambda mu: self.error(gain.with_values(mu=mu)), ladder(top), worst=still)
+            gain = gain.with_values(mu=best)
+        return gain
+
+    def error(self, gain: Gain) -> float:
+        """Return the mean squared distance of the probes to the span found; inf if it diverged."""
+        state = self.start
+        if gain.adapts:
+            S = np.concatenate([state.S, np.zeros_like(state.S)])
+            small = state.small._replace(cross=np.zeros_like(state.small.gram))
+            state = replace(state, S=S, small=small)
+        try:
+            with block_threads(self.operator, state, self.options["block_size"]):
+                blocks = run_pass(self.operator, state, gain, self.order, **self.options)
+                state = deque(blocks, maxlen=1).pop()  # the last
+        except DivergenceError:
+            return np.inf
+        # ||phi' - V V^T phi'||^2 with components V that need not be orthonormal yet
+        Y = (self.rows @ state.A.T).astype(np.float64)
+        squares = self.sizes - 2 * np.sum(Y**2, axis=1) + np.sum(Y @ state.small.gram * Y, axis=1)
+        return float(np.mean(squares))
+
+
+def ladder(top: float) -> Iterator[float]:
+    """Yield the numbers {5, 2, 1} 10^b that are at most `top`, in descending order."""
+    exponent = int(np.floor(np.log10(top)))
+    for b in range(exponent, exponent - DECADES, -1):
+        for a in (5, 2, 1):
+            value = float(f"{a}e{b}")
+            if value <= top * (1 + 1e-9):
+                yield value
+
+
+def descend(
+    error: Callable[[float], float], values: Iterator[float], worst: float = np.inf
+) -> float:
+    """Return the value after which two smaller ones in a row were no better.
+
+    `worst` is the error of the value 0, which is returned if nothing is better.
+    """
+    best, smallest, failures = 0.0, worst, 0
+    for value in values:
+        result = error(value)
+        if result < smallest:
+            best, smallest, failures = value, result, 0
+        elif np.isfinite(result):
+            failures += 1
+        if failures == 2:
+            break
+    return best if best or np.isfinite(worst) else value
+
+
+# A whole run
+
+
+def block_threads(operator, state: KernelState, block_size: int):
+    """Return a context with as many BLAS threads as the products of a block are worth."""
+    samples = getattr(operator, "X", None)  # from which rows are computed
+    width = len(state.S) + (0 if samples is None else samples.shape[1])
+    return one_blas_thread(2 * block_size * operator.shape[0] * width)
+
+
+@dataclass
+class Run:
+    """A kernel Hebbian iteration: how it goes, where it started and where it stands.
+
+    Attributes
+    ----------
+    asked, gain : Gain
+        As it was asked for, where values may be "auto", and as it is used.
+    block_size, every_step, limit
+        As in `run_pass`.
+    start : ndarray of shape (r, l)
+        Coefficients before the first step.
+    rng, rng_state : RandomState, tuple
+        Draws the orders of the samples, and its state after the first of them.
+    order : ndarray of shape (l,)
+        Of the samples in the next pass.
+    state : KernelState
+    n_passes : int
+        Passes made.
+    retreats : int
+        How often the run was started again with a smaller gain.
+    """
+
+    asked: Gain
+    gain: Gain
+    block_size: int
+    every_step: bool
+    limit: float
+    start: np.ndarray
+    rng: np.random.RandomState
+    rng_state: tuple
+    order: np.ndarray
+    state: KernelState
+    n_passes: int = 0
+    retreats: int = 0
+
+    @classmethod
+    def begin(cls, operator, A, gain, rng, *, n_passes: int, **options) -> Run:
+        """Return the run before its first step, with its gain tuned.
+
+        Parameters
+        ----------
+        operator : operator of :mod:`akpca.operators`
+        A : ndarray of shape (r, l) or int
+            Coefficients to start from, or the number r of them to be drawn for each sample.
+        gain : str, Factor or Gain
+            As the estimator was given it.
+        rng : RandomState
+        n_passes : int
+            Passes to come.
+        **options : block_size, every_step
+        """
+        asked = gain = named_gain(gain, n_passes)
+        plain, tuned = gain.without_adaptation().with_values(eta0=1.0), AUTO in (gain.eta0, gain.mu)
+        n, trace = operator.shape[0], operator.trace()
+        if isinstance(A, Integral):
+            A = rng.standard_normal((A, n)) / np.sqrt(A * (max(trace, 0) or float(n)))
+        A = np.ascontiguousarray(A, operator.dtype)
+        order = rng.permutation(n)
+        # the largest y^2 / k'(x, x) of some samples is a squared length to begin with
+        some = order[:BLOCK_ROWS]
+        rows = operator.rows(some)
+        size = max(rows[np.arange(len(some)), some].max(), np.finfo(operator.dtype).tiny)
+        limit = RUNAWAY * max(1.0, float(np.max((A @ rows.T) ** 2) / size))
+        AK = (operator @ A.T).T if tuned or gain.uses_eigenvalues or gain.adapts else None
+        known = {"every_step": options["every_step"], "AK": AK}
+        if tuned:
+            start = start_state(operator, A, plain, track=True, **known)
+            trials = Trials(operator, start, order, {**options, "limit": limit})
+            gain = trials.tune(gain, plain, trace / n)
+        state = start_state(operator, A, gain, **known)
+        rng_state = rng.get_state()
+        return cls(
+            asked,
+            gain,
+            **options,
+            limit=limit,
+            start=A,
+            rng=rng,
+            rng_state=rng_state,
+            order=order,
+            state=state,
+        )
+
+    def one_pass(self, operator, bar: tqdm) -> None:
+        """Make a pass. An interrupt leaves the state after the last whole block."""
+        options = {"block_size": self.block_size, "every_step": self.every_step}
+        with block_threads(operator, self.state, self.block_size):
+            for state in run_pass(
+                operator, self.state, self.gain, self.order, **options, limit=self.limit
+            ):
+                self.state = state
+                bar.update()
+        self.n_passes += 1
+        self.order = self.rng.permutation(operator.shape[0])
+
+    def check_length(self) -> None:
+        """Raise DivergenceError if components are far too long, where a tuned gain is to blame."""
+        AK = self.state.AK
+        if AK is not None and AUTO in (self.asked.eta0, self.asked.mu):
+            if np.sum(AK * self.state.A, axis=1).max() > TOO_LONG**2:
+                raise DivergenceError("components far too long")
+
+    def retreat(self, operator, error: DivergenceError, n_passes: int) -> None:
+        """Start again with smaller values, after trial runs that were too short to show it.
+
+        Raises
+        ------
+        DivergenceError
+            If nothing was left to us: the gain was given, or no smaller one is left.
+        """
+        asked, gain = self.asked, self.gain
+        if AUTO not in (asked.eta0, asked.mu):
+            advice = f"give a smaller eta0, such as {next(ladder(gain.eta0 / 5)):g}, or eta0='auto'"
+            advice += f"; or a smaller mu than {gain.mu:g}" if gain.mu else ""
+            raise DivergenceError(
+                f"{gain!r} {error} of {n_passes} passes: the gain is too large for these data; "
+                f"{advice}"
+            ) from None
+        self.retreats += 1
+        if asked.mu == AUTO and gain.mu > 0:
+            # after a few attempts it is not worth more time
+            smaller = next(ladder(0.9 * gain.mu)) if self.retreats < MU_RETREATS else 0.0
+            gain = gain.with_values(mu=smaller)
+        elif asked.eta0 == AUTO:
+            gain = gain.with_values(eta0=next(ladder(0.9 * gain.eta0)))
+        if gain == self.gain or self.retreats > 3 * DECADES:
+            raise DivergenceError(
+                f"{gain!r} diverges, and no smaller gain may be tried: scale the data"
+            ) from None
+        self.gain, self.n_passes = gain, 0
+        self.rng.set_state(self.rng_state)
+        self.state = start_state(operator, self.start, gain, every_step=self.every_step)
+        self.order = self.rng.permutation(operator.shape[0])
+
+
+@dataclass(frozen=True)
+class HebbianProgress(FitProgress):
+    """What a callback sees after every pass of :class:`KernelHebbian`.
+
+    Attributes
+    ----------
+    n_iter, n_iter_max, loss, model
+        As in :class:`akpca.progress.FitProgress`; the loss is None. The model is the estimator,
+        fitted up to this pass but for its `preimage`.
+    coefficients : ndarray of shape (r, l)
+        A, as the algorithm has it; not to be changed.
+    eigenvalues : ndarray of shape (r,) or None
+        Current estimates by (20), if the gain uses them.
+    gain : ndarray of shape (r,)
+        The gain of every component at the end of the pass.
+    gain_scale : float
+        The gain without the division by the eigenvalue: eta-hat of (23).
+    log_gain : ndarray of shape (r,)
+        rho, what meta-descent has made of it; zeros without.
+    """
+
+    coefficients: np.ndarray
+    eigenvalues: np.ndarray | None
+    gain: np.ndarray
+    gain_scale: float
+    log_gain: np.ndarray
+
+
+class KernelHebbian(KernelEstimator):
+    """Kernel PCA by A <- A + diag(eta) [y e_p^T - lt(y y^T) A], y = A k'_p, sample after sample.
+
+    The kernel Hebbian algorithm with any of the gains of :mod:`akpca.hebbian.gains`: KHA/t,
+    KHA/et*, KHA/et, KHA-SMD*, KHA-SMD and their relatives. Steps are made in blocks that give the
+    same numbers as one step after the other, so that a pass costs little more than computing the
+    kernel once. Without centring a pass needs no more memory than O(r l).
+
+    For all components of data whose kernel matrix fits into memory, :class:`akpca.KernelPCA` is
+    faster; this class is for following the algorithms, and for one or few passes over data that
+    are too many for a kernel matrix. Streams are for :class:`akpca.KernelStream`.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        r, the number of components.
+    kernel : str, Kernel or callable, default='rbf'
+        As in :class:`akpca.KernelPCA`. With 'precomputed', `fit` takes a kernel matrix, or an
+        operator of :mod:`akpca.operators` or :mod:`akpca.distributed` that is used as it is
+        (`center` is then its own).
+    gamma, degree, coef0, kernel_params, n_jobs
+        Of the kernel, as in :class:`akpca.KernelPCA`.
+    center : bool, default=True
+        Centre the data in feature space.
+    gain : Gain or str, default='auto'
+        A product of factors, such as ``Constant(5) * Annealing(passes=3)``, or a name, such as
+        "KHA-SMD*". Parameters that are "auto", which is all in a name, are tuned: short trial
+        runs from the same start, from large values to small, until the error of some samples
+        gets no smaller. 'auto' is KHA/et* with tau of half a pass to two passes.
+    eigenvalue_updates : {'pass', 'iteration'}, default='iteration'
+        When a gain that uses eigenvalues estimates them anew: before every pass, as in most of the
+        paper's experiments, or at every step, which is better in few passes and costs little more.
+    init : array-like of shape (n_components, n_samples), default=None
+        Coefficients to start from. None draws them from N(0, 1 / (r tr K')), which is the paper's
+        N(0, 1 / (r l)) made independent of the scale of the kernel.
+    block_size : int, default=None
+        Steps in a block. None is 96, or 128 for more than 32 components. It changes the speed, and
+        of the result only the rounding.
+    memory_limit : float, default=2e9
+        Bytes that the kernel matrix may take. A larger one is not stored: its rows are computed
+        when a pass needs them.
+    n_passes : int, default=10
+        Passes over the data, each in a new random order.
+    warm_start : bool, default=False
+        Go on from where the last `fit` to the same data ended, as if it had had more passes.
+    preimage : {'ridge', 'eigenvector', 'fixed_point', 'distance'} or Preimage, default=None
+        The decoder of `inverse_transform`, from :mod:`akpca.preimage`.
+    random_state : int, RandomState instance or None, default=None
+        Start and order of the samples.
+    verbose : bool, default=False
+        Show a progress bar.
+    callback : callable, default=None
+        Called with a :class:`HebbianProgress` after every pass; a true answer ends the fit.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_samples)
+        Coefficients of components that have norm 1 in feature space.
+    eigenvalues_ : ndarray of shape (n_components,)
+        Of the (centred) kernel matrix, one for every component, by (20); at convergence those of
+        :class:`akpca.KernelPCA`, in descending order.
+    norms_ : ndarray of shape (n_components,)
+        Norms of the components before they were scaled to 1, which the algorithm lets approach 1:
+        far from it, more passes are needed.
+    coefficients_ : ndarray of shape (n_components, n_samples)
+        A, as the algorithm has it.
+    gain_ : Gain
+        The gain that was used, with the parameters that were tuned.
+    n_iter_ : int
+        Passes made, those before a warm start included.
+    n_steps_ : int
+        Steps made.
+    n_samples_seen_ : int
+        Number of fitted samples.
+    kernel_ : Kernel
+        The kernel that was used.
+    gamma_ : float
+        The value of gamma that was used.
+    X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features), or operator
+        What was fitted.
+    preimage_ : Preimage
+        The fitted decoder, if `preimage`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    See Also
+    --------
+    KernelStream : The same for samples that come once, with a budget of points.
+    GeneralizedHebbian : The algorithm without a kernel.
+    KernelPCA : The components in closed form.
+
+    References
+    ----------
+    Kim, Franz and Schölkopf, "Iterative kernel principal component analysis for image modeling",
+    IEEE TPAMI 27(9), 2005. Günter, Schraudolph and Vishwanathan, "Fast iterative kernel principal
+    component analysis", JMLR 8, 2007.
+
+    Examples
+    --------
+    >>> from akpca import KernelHebbian, KernelPCA, load_dataset
+    >>> X = load_dataset("circles").X
+    >>> model = KernelHebbian(2, gamma=1, n_passes=50, random_state=0).fit(X)
+    >>> exact = KernelPCA(2, kernel="rbf", gamma=1).fit(X)
+    >>> bool(abs(model.eigenvalues_ / exact.eigenvalues_ - 1).max() < 0.01)
+    True
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
+        **KERNEL_CONSTRAINTS,
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "gain": [Gain, Factor, str],
+        "eigenvalue_updates": [StrOptions({"pass", "iteration"})],
+        "init": ["array-like", None],
+        "block_size": [Interval(Integral, 1, None, closed="left"), None],
+        "memory_limit": [Interval(Real, 0, None, closed="left")],
+        "n_passes": [Interval(Integral, 1, None, closed="left")],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "callback": [callable, None],
+    }
+
+    def __init__(
+        self,
+        n_components=2,
+        *,
+        kernel="rbf",
+        gamma=None,
+        degree=3,
+        coef0=1,
+        kernel_params=None,
+        n_jobs=None,
+        center=True,
+        gain="auto",
+        eigenvalue_updates="iteration",
+        init=None,
+        block_size=None,
+        memory_limit=2e9,
+        n_passes=10,
+        warm_start=False,
+        preimage=None,
+        random_state=None,
+        verbose=False,
+        callback=None,
+    ):
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_jobs = n_jobs
+        self.center = center
+        self.gain = gain
+        self.eigenvalue_updates = eigenvalue_updates
+        self.init = init
+        self.block_size = block_size
+        self.memory_limit = memory_limit
+        self.n_passes = n_passes
+        self.warm_start = warm_start
+        self.preimage = preimage
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Make `n_passes` passes over X.
+
+        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            With kernel='precomputed' the kernel matrix, or an operator that stands for it.
+        y : Ignored
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        DivergenceError
+            If a gain that was given is too large for these data.
+        """
+        operator, points = self._make_operator(X)
+        run = self._begin(operator)
+        try:
+            self._iterate(operator, points, run)
+        except KeyboardInterrupt:
+            warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps", stacklevel=4)
+        code = self._publish(operator, points, run)
+        if self.norms_.max() > TOO_LONG:
+            warnings.warn(
+                f"components of norm {self.norms_.max():.2g}, where 1 is right: {self.gain_!r} was "
+                "too large at the start; give a smaller one, or a smaller init",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        self.X_fit_ = X if points is None else points
+        self._set_code(code)
+        return self
+
+    def fit_transform(self, X, y=None, **params):
+        """Fit to X and return its codes, which costs nothing more than the fit.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : Ignored
+        **params : dict
+            Passed to `fit`.
+
+        Returns
+        -------
+        X_new : ndarray of shape (n_samples, n_components)
+        """
+        return self.fit(X, **params)._code.codes
+
+    def _make_operator(self, X):
+        """Return K', in memory if it may be, and the points by which new samples are encoded."""
+        if isinstance(X, LinearOperator):
+            return X, self._check_operator(X)
+        X = self._validate(X)
+        kernel = self._resolve_kernel(X.shape[1])
+        if self.kernel == "precomputed":
+            K = X.toarray() if sparse.issparse(X) else X.copy()  # to be centred in place
+            return MatrixOperator.precomputed(K, center=self.center), None
+        if X.dtype.itemsize * X.shape[0] ** 2 > self.memory_limit:
+            return KernelOperator(X, kernel, center=self.center), X
+        return MatrixOperator(check_finite(kernel(X), kernel), center=self.center), X
+
+    def _begin(self, operator) -> Run:
+        """Return a new run, or the last one to go on with."""
+        r, n = shape = self.n_components, operator.shape[0]
+        if r > n:
+            raise ValueError(f"n_components={r} must not be larger than the number of samples, {n}")
+        options = {
+            "block_size": self.block_size or (96 if r <= 32 else 128),
+            "every_step": self.eigenvalue_updates == "iteration",
+        }
+        if self.warm_start and hasattr(self, "_run"):
+            if self._run.start.shape != shape:
+                before = "{1} samples and {0} components".format(*self._run.start.shape)
+                raise ValueError(
+                    f"warm_start=True needs the data and n_components of the last fit: {before}, "
+                    f"got {n} and {r}"
+                )
+            return replace(self._run, rng=deepcopy(self._run.rng), **options)
+        A = r
+        if self.init is not None:
+            A = check_array(self.init, dtype=operator.dtype, input_name="init")
+            if A.shape != shape:
+                raise ValueError(f"init must have shape {shape}, got {A.shape}")
+        rng = check_random_state(self.random_state)
+        return Run.begin(operator, A, self.gain, rng, n_passes=self.n_passes, **options)
+
+    def _iterate(self, operator, points, run: Run):
+        n_blocks = -(-operator.shape[0] // run.block_size)
+        last = run.n_passes + self.n_passes
+        name = run.gain.name if self.verbose else ""
+        description = {"desc": name, "unit": "block", "disable": not self.verbose}
+        with tqdm(total=n_blocks * self.n_passes, **description) as bar:
+            stop = False
+            while run.n_passes < last and not stop:
+                try:
+                    run.one_pass(operator, bar)
+                    if self.callback is not None:
+                        self._code = self._publish(operator, points, run)
+                        self._decoder = None
+                        stop = self.callback(self._report(run, last))
+                    if run.n_passes == last:
+                        run.check_length()
+                except DivergenceError as error:
+                    run.retreat(operator, error, self.n_passes)
+                    last, stop = self.n_passes, False
+                    bar.reset()
+
+    def _report(self, run: Run, last: int) -> HebbianProgress:
+        state, gain = refresh(run.state, run.gain, every_step=run.every_step), run.gain
+        eigenvalues, rho = state.small.eigenvalues, state.small.rho
+        schedule = float(gain.schedule(state.t, len(run.order)))
+        values = schedule * gain.preconditioner(eigenvalues)
+        return HebbianProgress(
+            n_iter=run.n_passes,
+            n_iter_max=last,
+            loss=None,
+            model=self,
+            coefficients=state.A,
+            eigenvalues=eigenvalues if gain.uses_eigenvalues else None,
+            gain=values * np.exp(rho),
+            gain_scale=float(values[0] * eigenvalues[0]) if gain.uses_eigenvalues else schedule,
+            log_gain=rho,
+        )
+
+    def _publish(self, operator, points, run: Run) -> KernelCode:
+        """Set the attributes to where the run stands; return the code that belongs to them."""
+        A, AK, n = run.state.A, run.state.AK, operator.shape[0]
+        AK = np.asarray(operator @ A.T if AK is None else AK.T, np.float64).T
+        A64 = A.astype(np.float64)
+        norms = np.sqrt(np.maximum(np.sum(AK * A64, axis=1), 0))
+        sizes = np.sum(A64**2, axis=1)
+        values = np.sqrt(np.sum(AK**2, axis=1) / np.where(sizes > 0, sizes, 1))
+        # a component without variance has no direction: code 0
+        scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)
+        self._run, self.gain_, self.norms_, self.coefficients_ = run, run.gain, norms, A
+        self.eigenvalues_ = values.astype(A.dtype)
+        self.components_ = (scale[:, None] * A64).astype(A.dtype)
+        self.n_iter_, self.n_steps_, self.n_samples_seen_ = run.n_passes, run.state.t, n
+        # sum_p A_ip (phi(x_p) - mean) = sum_p weights_pi phi(x_p), and its part along the mean
+        weights, mean = self.components_.T, {}
+        offset = np.zeros(len(A), A.dtype)
+        if operator.center:
+            means = operator.means().astype(A.dtype)
+            weights = weights - weights.mean(axis=0)
+            offset = means @ weights
+            mean_square = float(means.mean(dtype=np.float64))
+            mean = {"mean_weights": np.full(n, 1 / n), "mean_square": mean_square, "means": means}
+        codes = (scale[:, None] * AK).T.astype(A.dtype)
+        targets = points if isinstance(points, np.ndarray) else None
+        known = {"codes": codes, "targets": targets}
+        return KernelCode(self.kernel_, points, weights, offset, **known, **mean)
