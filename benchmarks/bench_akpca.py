@@ -47,7 +47,7 @@ def digits(seed: int) -> tuple[np.ndarray, np.ndarray]:
 def _balanced(name, n_train, n_test, seed, step=2):
     data = load_dataset(name)
     data = data.subsampled(step=step) if step > 1 else data
-    train, test = balanced_split(data.y, n_train, n_test, seed=seed)
+    train, test = balanced_split(data.y, n_train, n_test, random_state=seed)
     X, X_new = data.X[train], data.X[test]
     return scale_by_max_norm(X), scale_by_max_norm(X_new, reference=X)
 

@@ -107,14 +107,7 @@ class DenseModel:
         Decoded samples have a positive product with it. None is the sum of the axes.
     """
 
-    def __init__(
-        self,
-        encoder: np.ndarray,
-        decoder: np.ndarray,
-        *,
-        direction: np.ndarray | None = None,
-        towards: np.ndarray | None = None,
-    ):
+    def __init__(self, encoder: np.ndarray, decoder: np.ndarray, *, direction=None, towards=None):
         D, k, _ = encoder.shape
         self.params = [encoder, decoder]
         self.direction = np.ones(D, encoder.dtype) if direction is None else direction
@@ -124,15 +117,7 @@ class DenseModel:
 
     @classmethod
     def start(
-        cls,
-        Z: np.ndarray,
-        k: int,
-        *,
-        offset: bool,
-        random: bool = False,
-        corner: bool = False,
-        towards: np.ndarray | None = None,
-        random_state=None,
+        cls, Z, k: int, *, offset, random=False, corner=False, towards=None, random_state=None
     ) -> DenseModel:
         """Return PCA with an offset, uncentred degree-2 kernel PCA without, or random matrices.
 
@@ -155,6 +140,7 @@ class DenseModel:
             Normalised samples, with a constant last coordinate if `offset`.
         k : int
         offset, random : bool
+            Which of the three.
         corner : bool, default=False
             Whether to choose beta, together with gamma, such that the answers come nearest to
             PCA's. Else it is 0, and gamma alone is chosen. A corner makes the start as good as PCA
@@ -168,9 +154,7 @@ class DenseModel:
         if random:
             A, B = (_random_symmetric(Z.shape[1], k, Z.dtype, rng) for _ in range(2))
             if offset:
-                constant = np.zeros_like(B[:, :1])
-                constant[-1, 0, -1] = float(Z[0, -1]) ** 2
-                B = np.concatenate([B, constant], axis=1)
+                B = np.concatenate([B, _constant_term(Z)], axis=1)
         else:
             A, B = _pca_start(Z, k, rng, corner) if offset else _kpca_start(Z, k, rng)
         return cls(A, B, direction=direction, towards=towards)
@@ -289,14 +273,7 @@ class Span:
         m, or m + d + 1 with a constant.
     """
 
-    def __init__(
-        self,
-        landmarks: np.ndarray,
-        *,
-        constant: bool,
-        rank: int | None = None,
-        varies: np.ndarray | None = None,
-    ):
+    def __init__(self, landmarks: np.ndarray, *, constant: bool, rank=None, varies=None):
         m, d = landmarks.shape
         if varies is not None:
             landmarks = landmarks * varies
@@ -390,13 +367,6 @@ class Span:
 
         With all samples as landmarks and full rank it is kernel PCA.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-        k : int
-        random_state : int, RandomState instance or None, default=None
-            Which samples, if there are many, and the eigensolver's start.
-
         Returns
         -------
         rows : ndarray of shape (found, size)
@@ -450,15 +420,7 @@ class SpanModel:
         As in `DenseModel`.
     """
 
-    def __init__(
-        self,
-        span: Span,
-        encoder: np.ndarray,
-        decoder: np.ndarray,
-        *,
-        direction: np.ndarray | None = None,
-        towards: np.ndarray | None = None,
-    ):
+    def __init__(self, span: Span, encoder, decoder, *, direction=None, towards=None):
         self.span, self.params = span, [encoder, decoder]
         self.n_components, self.n_axes = len(encoder), span.landmarks.shape[1]
         D = self.n_axes + span.constant
@@ -587,6 +549,13 @@ def _directions(Z, offset, towards):
     return direction, direction
 
 
+def _constant_term(Z):
+    """Return c^2 e e^T, shape (D, 1, D)."""
+    constant = np.zeros((Z.shape[1], 1, Z.shape[1]), Z.dtype)
+    constant[-1, 0, -1] = float(Z[0, -1]) ** 2
+    return constant
+
+
 def _pca_start(Z, k, rng, corner):
     d, c = Z.shape[1] - 1, float(Z[0, -1])
     X = Z[:, :d]
@@ -598,10 +567,9 @@ def _pca_start(Z, k, rng, corner):
     A[:d, :used, d] = axes / np.sqrt(X.dtype.type(2))
     A[d, :used, :d] = A[:d, :used, d].T
     gamma, beta, _ = best_factors(np.linalg.norm(X @ axes, axis=1), c, corner=corner)
-    B = np.zeros((d + 1, k + 1, d + 1), X.dtype)
+    B = np.concatenate([np.zeros_like(A), _constant_term(Z)], axis=1)
     B[:, :used] = gamma * A[:, :used]
     B[:d, k, :d] = beta * c**2 * (axes @ axes.T)
-    B[d, k, d] = c**2
     return A, B
 
 
