@@ -165,9 +165,9 @@ class DenseModel:
             blocks = [self._codes(Z[rows]) for rows in gen_batches(len(Z), ENCODED_ROWS)]
         return np.concatenate(blocks)
 
-    def product(self, Y: np.ndarray, *, form: bool = False) -> objectives.Product:
-        """Return the products; forming the M_i, b D^2 numbers, makes each k / 3 times cheaper."""
-        return _product(self.params[1], _with_constant(Y, self.params[1].shape[1]), form)
+    def product(self, Y: np.ndarray) -> objectives.Product:
+        """Return the products with M_i = sum_j y_ij B_j, plus B_0."""
+        return _product(self.params[1], _with_constant(Y, self.params[1].shape[1]), form=False)
 
     def decode(self, Y: np.ndarray, tol: float | None = None) -> Blocks:
         """Yield rows, the samples g(y) of these codes, and lambda_2 / lambda_1 of each."""
@@ -324,12 +324,7 @@ class Span:
         return S
 
     def product(self, C: np.ndarray) -> objectives.Product:
-        """Return products with matrices of coefficients C, as :mod:`akpca.objectives` wants them.
-
-        Parameters
-        ----------
-        C : ndarray of shape (b, n_atoms)
-        """
+        """Return the products with matrices of coefficients C, shape (b, n_atoms)."""
         Z = self.landmarks
         m, d = Z.shape
         zeta = C[:, :m]
@@ -363,14 +358,10 @@ class Span:
         return T
 
     def kpca(self, X: np.ndarray, k: int, random_state=None) -> np.ndarray:
-        """Return uncentred degree-2 kernel PCA within the span, at most k components as rows.
+        """Return uncentred degree-2 kernel PCA within the span, as rows of coordinates.
 
-        With all samples as landmarks and full rank it is kernel PCA.
-
-        Returns
-        -------
-        rows : ndarray of shape (found, size)
-            Orthonormal; fewer than k if the samples have fewer components.
+        They are orthonormal, and fewer than k if the samples have fewer components. With all
+        samples as landmarks and full rank it is kernel PCA.
         """
         rng = check_random_state(random_state)
         if len(X) > START_SAMPLES:
@@ -386,15 +377,7 @@ class Span:
         return vectors[:, found].T.astype(X.dtype)
 
     def pca(self, X: np.ndarray, k: int, random_state=None) -> tuple[np.ndarray, float]:
-        """Return PCA within a span that has linear terms, as `DenseModel.start` does.
-
-        Returns
-        -------
-        rows : ndarray of shape (found, size)
-            sqrt(2) sym(a_j e^T) for the principal axes a_j.
-        gamma : float
-            By which the decoder multiplies them.
-        """
+        """Return PCA as rows of coordinates, and gamma: see `DenseModel.start`."""
         m, d = self.landmarks.shape
         c, X = float(X[0, -1]), X[:, :d]
         axes, _ = principal_axes(X, k, random_state=random_state)
@@ -455,7 +438,7 @@ class SpanModel:
         return np.concatenate(codes)
 
     def product(self, Y: np.ndarray) -> objectives.Product:
-        """Return the products."""
+        """Return the products with M_i = sum_j y_ij B_j, plus B_0."""
         G = self.params[1]
         return self.span.product(_with_constant(Y, len(G)) @ self.span.expand(G))
 
@@ -587,7 +570,10 @@ def _kpca_start(Z, k, rng):
 
 
 def _product(B, Y, form):
-    """Return the products with sum_j y_ij B_j, where Y has a column for each of them."""
+    """Return the products with M_i = sum_j y_ij B_j, where Y has a column for each B_j.
+
+    To form the M_i, b d^2 numbers, makes each product cheaper by a factor of about k / 3.
+    """
     d, k, _ = B.shape
     if form:
         flat = np.ascontiguousarray(B.transpose(1, 0, 2)).reshape(k, d * d)
