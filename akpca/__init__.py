@@ -1,4 +1,43 @@
-"""Kernel PCA and its online and autoencoding relatives."""
+"""Kernel PCA and its online and autoencoding relatives.
+
+Where to find what, each room knowing only those above it:
+
+===================== ============================================================= ==========
+room                  what lives there                                              chapters
+===================== ============================================================= ==========
+datasets, mocap       data by name or file, splits, scaling, noise; motion capture  all
+kernels               k(x, y) as objects, their sums and products; centring         02, 03
+eigen, pca            leading eigenpairs; PCA                                       01
+operators             kernel matrices as SciPy linear operators                     04
+kernel_code           the code f(x) = W^T k(x, Z) - offset                          02, 03
+preimage              decoders of such codes                                        04
+kernel_estimator      base class of the estimators with such a code                 -
+kernel_pca, nystrom   `KernelPCA`, `NystromKernelPCA`                               02 to 04
+hebbian               `GeneralizedHebbian`, `KernelHebbian`, `KernelStream`; gains  05 to 07
+autoencoding          `AKPCA`, `DataSpanAKPCA`; models, objectives, training        08, 09
+distributed           the operator of a kernel matrix on a dask cluster             -
+progress, threads     callbacks and interrupts; BLAS threads                        -
+reference             the papers' algorithms line by line: read it first            all
+metrics, plotting     errors, and the figures of the chapters                        all
+experiments           what chapters measure in the papers' experiments              06, 07
+===================== ============================================================= ==========
+
+What is the same everywhere:
+
+=========================== ======================================================================
+`random_state`, `verbose`   of estimators and functions; an int repeats results to the bit
+`callback(state)`           one `akpca.progress.FitProgress` per pass; a true answer ends the fit
+an interrupt (Ctrl-C)       keeps the best model so far, with a ``ConvergenceWarning``
+`n_iter_`                   passes over the data
+`eigenvalues_`              of the (centred) kernel matrix, in descending order
+`explained_variance_`       variance of each component; `explained_variance_ratio_` its share
+`encoder_`, `decoder_`      matrices A_j and B_j of an autoencoding model
+`kernel_`, `gamma_`         the kernel object that was used, and its gamma
+constructors                what is learned, kernel, solver, length, regularisation, then
+                            `random_state`, `verbose`, `callback`
+`kernel`                    'rbf' by default, except for `KernelPCA`, a drop-in for scikit-learn's
+=========================== ======================================================================
+"""
 
 from .autoencoding import AKPCA, DataSpanAKPCA
 from .datasets import Dataset, dataset_names, load_dataset

@@ -37,7 +37,7 @@ CHECKED = [
     KernelHebbian(n_passes=2),
     KernelHebbian(n_passes=2, gain=Constant(0.1), center=False),
     KernelStream(),
-    KernelStream(budget=20, center=False),
+    KernelStream(budget=5, center=False),
     AKPCA(),
     AKPCA(objective="spectral", offset=False, n_epochs=3),
     DataSpanAKPCA(n_epochs=2),

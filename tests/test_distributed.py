@@ -576,7 +576,7 @@ def test_run_notebooks_refuses_bad_parameters(client, notebook, tmp_path):
 # -------------------------------------------------------------- last, as a new worker takes a while
 
 
-@dataclass(frozen=True)
+@dataclass
 class Deadly(RBF):
     """An RBF kernel that kills its process, the worker, when it fills its tenth tile."""
 
