@@ -21,6 +21,7 @@ from ..kernels import BLOCK_ROWS
 from ..nystrom import cluster_centers
 from ..pca import principal_axes
 from ..progress import FitProgress
+from ..threads import one_blas_thread
 from . import heuristics
 from .coordinates import Coordinates
 from .models import DenseModel, Span, SpanModel
@@ -352,22 +353,23 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     # ------------------------------------------------------------------ choices
 
     def _measure(self, X, *, turn):
-        """Return the coordinates of samples, along principal axes if they are to be turned."""
-        coordinates = Coordinates.measured(X, offset=self.offset)
-        if turn:
-            axes, variances = principal_axes(coordinates.forward(X, self._work_dtype))
-            if len(variances):
-                coordinates = replace(coordinates, axes=axes, variances=variances)
-        if not self.offset:
-            return coordinates
-        c = self.constant
-        if c == "auto" and self.objective == "reconstruction":
-            Z = coordinates.forward(X, self._work_dtype)
-            c = heuristics.choose_constant(Z, self.n_components, self._large_constant)
-        elif c == "auto":
-            # the spectral norm also counts the errors at the constant, which grow with it
-            c = 1.0
-        return replace(coordinates, constant=c * coordinates.scale)
+        """Return the coordinates of samples, turned or not, and operations of a large product."""
+        flops, dtype, c = 2.0 * X.size * min(X.shape), self._work_dtype, self.constant
+        with one_blas_thread(flops=flops):
+            coordinates = Coordinates.measured(X, offset=self.offset)
+            if turn:
+                axes, variances = principal_axes(coordinates.forward(X, dtype))
+                if len(variances):
+                    coordinates = replace(coordinates, axes=axes, variances=variances)
+            if not self.offset:
+                return coordinates, flops
+            if c == "auto":
+                # the spectral norm also counts the errors at the constant, which grow with it
+                c = 1.0
+                if self.objective == "reconstruction":
+                    Z = coordinates.forward(X, dtype)
+                    c = heuristics.choose_constant(Z, self.n_components, self._large_constant)
+        return replace(coordinates, constant=c * coordinates.scale), flops
 
     def _settings(self):
         """Return the arguments of a descent that are ours, with defaults resolved."""
@@ -512,17 +514,18 @@ class AKPCA(_Autoencoder):
     _rates, _large_constant = heuristics.DENSE_RATES, heuristics.DENSE_CONSTANT
 
     def _begin(self, X, rng, *, turn):
-        coordinates = self._measure(X, turn=turn)
-        Z = coordinates.forward(X, self._work_dtype)
-        model = DenseModel.start(
-            Z,
-            self.n_components,
-            offset=self.offset,
-            random=self.init == "random",
-            corner=heuristics.is_cautious(self.objective, coordinates),
-            towards=coordinates.feature_sum,
-            random_state=rng,
-        )
+        coordinates, flops = self._measure(X, turn=turn)
+        with one_blas_thread(flops=flops):
+            Z = coordinates.forward(X, self._work_dtype)
+            model = DenseModel.start(
+                Z,
+                self.n_components,
+                offset=self.offset,
+                random=self.init == "random",
+                corner=heuristics.is_cautious(self.objective, coordinates),
+                towards=coordinates.feature_sum,
+                random_state=rng,
+            )
         return coordinates, Z, model
 
 
@@ -660,18 +663,19 @@ random_state, verbose, callback
         return span.expand(T)[:, : len(span.landmarks)] / T.dtype.type(self.scale_**2)
 
     def _begin(self, X, rng, *, turn):
-        (n, d), m = X.shape, self._count_landmarks(*X.shape)
+        (n, d), k, m = X.shape, self.n_components, self._count_landmarks(*X.shape)
         # in features, since their axes would be a matrix of d^2 numbers
-        coordinates = self._measure(X, turn=False)
-        Z = coordinates.forward(X, self._work_dtype)
-        if self.sampling == "kmeans" and m < n:
-            landmarks = cluster_centers(Z[:, :d], m, rng)
-        else:
-            landmarks = np.ascontiguousarray(Z[rng.permutation(n)[:m], :d])
-        varies = np.ptp(Z[:, :d], axis=0) > 0 if self.offset else None
-        span = Span(landmarks, constant=self.offset, rank=self.rank, varies=varies)
-        random = self.init == "random"
-        model = SpanModel.start(span, Z, self.n_components, random=random, random_state=rng)
+        coordinates, flops = self._measure(X, turn=False)
+        with one_blas_thread(flops=max(flops, m**3)):
+            Z = coordinates.forward(X, self._work_dtype)
+            if self.sampling == "kmeans" and m < n:
+                landmarks = cluster_centers(Z[:, :d], m, rng)
+            else:
+                landmarks = np.ascontiguousarray(Z[rng.permutation(n)[:m], :d])
+            varies = np.ptp(Z[:, :d], axis=0) > 0 if self.offset else None
+            span = Span(landmarks, constant=self.offset, rank=self.rank, varies=varies)
+            random = self.init == "random"
+            model = SpanModel.start(span, Z, k, random=random, random_state=rng)
         return coordinates, Z, model
 
     def _count_landmarks(self, n, d):
