@@ -156,27 +156,13 @@ _LETTERS = {"e": ReciprocalEigenvalues, "t": Annealing, "n": EigenvalueNorm, "s"
 
 
 class Rates(NamedTuple):
-    """A gain in numbers, for the steps of a block.
+    """A gain in numbers, for the steps of a block."""
 
-    Attributes
-    ----------
-    schedule : ndarray of shape (b,)
-        The part that depends on time, at each step.
-    scale : ndarray of shape (r,)
-        The part that depends on the eigenvalues, before the block.
-    reciprocal, normalised : bool
-        Whether that part has the factors `ReciprocalEigenvalues` and `EigenvalueNorm`.
-    adapts : bool
-        Whether meta-descent adapts the log-gains.
-    mu, xi : float
-        Parameters of meta-descent, 0 without it.
-    """
-
-    schedule: np.ndarray
-    scale: np.ndarray
-    reciprocal: bool
-    normalised: bool
-    adapts: bool
+    schedule: np.ndarray  # (b,), the part that depends on time, at each step
+    scale: np.ndarray  # (r,), the part that depends on the eigenvalues, before the block
+    reciprocal: bool  # whether that part divides by eigenvalues
+    normalised: bool  # and multiplies by their norm
+    adapts: bool  # whether meta-descent adapts the log-gains
     mu: float
     xi: float
 

@@ -22,6 +22,7 @@ exceeds 1. All terms scale with the data, so the result does not depend on their
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import NamedTuple
@@ -54,39 +55,22 @@ FORGETTING = 7
 class Track(NamedTuple):
     """What is kept of the outputs y of all steps.
 
-    Attributes
-    ----------
-    energy : ndarray of shape (r,)
-        sum_s (s / t)^p y(s)^2.
-    weight : float
-        Of that sum, so that energy / weight is an unbiased estimate of the variance of y.
-    t : int
-        Steps made.
+    energy / weight is an unbiased estimate of the variance of y.
     """
 
-    energy: np.ndarray
-    weight: float = 0.0
-    t: int = 0
+    energy: np.ndarray  # (r,), sum_s (s / t)^p y(s)^2
+    weight: float = 0.0  # of that sum
+    t: int = 0  # steps made
 
 
 @dataclass(frozen=True)
 class LinearState:
-    """Where a linear Hebbian iteration stands. Immutable as a whole: a block makes a new one.
+    """Where a linear Hebbian iteration stands. Immutable as a whole: a block makes a new one."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (r, d)
-    track : Track
-    total : ndarray of shape (d,)
-        Sum of the samples behind the mean.
-    n_samples : int
-        Number of them.
-    """
-
-    weights: np.ndarray
+    weights: np.ndarray  # (r, d)
     track: Track
-    total: np.ndarray
-    n_samples: int = 0
+    total: np.ndarray  # (d,), sum of the samples behind the mean
+    n_samples: int = 0  # number of them
 
     @property
     def mean(self) -> np.ndarray:
@@ -129,7 +113,8 @@ def tracked_steps(
 
     Parameters
     ----------
-    block : Block
+    block, lower
+        As in `hebbian_steps`.
     gain : Gain or None
         None is "auto".
     track : Track
@@ -139,8 +124,6 @@ def tracked_steps(
         taken of m samples, 1 if there is none.
     n_samples : int, default=None
         Steps in a pass, for the gain's schedule; None in a stream.
-    lower : bool, default=True
-        Sanger's rule, otherwise Oja's.
     """
     energy, weight, t = track
     r, b = len(energy), len(block.sizes)
@@ -188,9 +171,7 @@ def _following_steps(block, schedule, track, steps, shares, lower):
 def checked_stream_gain(gain) -> Gain | None:
     """Return a gain that needs no kernel matrix, None for "auto"; raise ValueError for others."""
     if isinstance(gain, str):
-        if gain != AUTO:
-            raise ValueError(f"gain must be 'auto' or a product of factors, got {gain!r}")
-        return None
+        return None  # no other name than 'auto' passes the check of parameters
     gain = (gain if isinstance(gain, Gain) else Gain((gain,))).check()
     for kind in (EigenvalueNorm, MetaDescent):
         if gain.get(kind) is not None:
@@ -261,10 +242,8 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         lets such a row shrink to zero, and its direction means nothing.
     n_samples_seen_ : int
         Samples behind `mean_`: those of the last `fit`, plus those of the stream since.
-    n_steps_ : int
-        Steps made, one per sample and pass.
-    n_iter_ : int
-        Passes made by `fit`, those of earlier warm starts included. A stream counts as one.
+    n_iter_, n_steps_ : int
+        Passes and steps made, those of earlier warm starts included. A stream counts as one pass.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
@@ -358,6 +337,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         -------
         self : object
         """
+        before = vars(self).copy()
         goes_on = self.warm_start and hasattr(self, "_state")
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=not goes_on)
         n, d = X.shape
@@ -383,6 +363,10 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                     self._publish(state, X.dtype, rng, n_iter, X)
                     if self.callback(FitProgress(n_iter, last, None, self)):
                         break
+        except DivergenceError:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
         except KeyboardInterrupt:
             warn_interrupted(f"after {n_iter} passes, {state.track.t} steps", stacklevel=4)
         self._publish(state, X.dtype, rng, n_iter, X)
@@ -486,7 +470,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 f"n_components={self.n_components}, but this {type(self).__name__} goes on from "
                 f"{len(self._state.weights)} components; fit with warm_start=False to begin anew"
             )
-        return self._rng, self._state, self.n_iter_
+        return deepcopy(self._rng), self._state, self.n_iter_
 
     def _threads(self, n_features: int):
         """Return the context for blocks of samples of so many features."""

@@ -45,29 +45,18 @@ PROBES = 256
 # Values tried are 5, 2 and 1 times powers of ten, from 500 downwards, where the kernel has k'(x, x)
 # of about 1: gains other than KHA/et* and KHA/e are as large as the kernel is small.
 LARGEST, DECADES = 500.0, 14
-# A run that diverges is started again with a smaller mu so many times, and then without.
+# A tuned run that diverges for this many times goes on without meta-descent.
 MU_RETREATS = 5
 
 
 @dataclass(frozen=True)
 class KernelState:
-    """Where a kernel Hebbian iteration stands. Immutable as a whole: a block makes a new one.
+    """Where a kernel Hebbian iteration stands. Immutable as a whole: a block makes a new one."""
 
-    Attributes
-    ----------
-    S : ndarray of shape (r, l) or (2 r, l)
-        Coefficients A and, with meta-descent, B below.
-    AK : ndarray of shape (r, l) or None
-        A K', if the gain needs eigenvalues.
-    small : SmallState
-    t : int
-        Steps made.
-    """
-
-    S: np.ndarray
-    AK: np.ndarray | None
+    S: np.ndarray  # (r, l), coefficients A; with meta-descent (2 r, l), B below
+    AK: np.ndarray | None  # (r, l), A K', if the gain needs eigenvalues
     small: SmallState
-    t: int = 0
+    t: int = 0  # steps made
 
     @property
     def A(self) -> np.ndarray:
@@ -78,20 +67,10 @@ class KernelState:
 def start_state(
     operator, A: np.ndarray, gain: Gain, *, every_step: bool = False, track: bool = False, AK=None
 ) -> KernelState:
-    """Return the state before the first step: Algorithm 1, step 1.
+    """Return the state with the coefficients A before the first step: Algorithm 1, step 1.
 
-    Parameters
-    ----------
-    operator : operator of :mod:`akpca.operators`
-        K'. Needed of it are `shape`, `dtype`, `rows` and `@`.
-    A : ndarray of shape (r, l)
-    gain : Gain
-    every_step : bool, default=False
-        Eigenvalues are estimated at every step.
-    track : bool, default=False
-        Keep A K' A^T up to date also where the gain does not need it.
-    AK : ndarray of shape (r, l), default=None
-        A K', if it is known.
+    The operator stands for K'. `every_step` tells to estimate eigenvalues at every step, `track` to
+    keep A K' A^T also where the gain does not need it; AK is A K', if it is known.
     """
     A = np.ascontiguousarray(A, dtype=operator.dtype)
     r, keeps_gram = len(A), gain.adapts or track
@@ -118,30 +97,16 @@ def refresh(state: KernelState, gain: Gain, *, every_step: bool) -> KernelState:
 
 
 def kernel_block(
-    operator, state: KernelState, gain: Gain, indices: np.ndarray, n_samples: int, limit: float
+    operator, state: KernelState, gain: Gain, indices: np.ndarray, limit: float = np.inf
 ) -> KernelState:
-    """Return the state after one step for each of some distinct samples.
+    """Return the state after one step for each of some distinct samples, in order.
 
-    Parameters
-    ----------
-    operator : operator of :mod:`akpca.operators`
-    state : KernelState
-    gain : Gain
-    indices : ndarray of shape (b,)
-        The samples, in order.
-    n_samples : int
-        Steps in a pass, for the gain's schedule.
-    limit : float
-        Largest ||y||^2 / k'(x, x) that is not called divergence.
-
-    Raises
-    ------
-    DivergenceError
-        The state is untouched, so that the caller still has the last good one.
+    If ||y||^2 exceeds `limit` times k'(x, x), a DivergenceError is raised. The state is untouched,
+    so that the caller still has the last good one.
     """
     rows, small, extra = operator.rows(indices), state.small, ()
     t = state.t + len(indices)
-    rates = gain.rates(np.arange(state.t + 1, t + 1), small.eigenvalues, n_samples)
+    rates = gain.rates(np.arange(state.t + 1, t + 1), small.eigenvalues, operator.shape[0])
     if len(small.C):
         extra = state.A[:, indices], state.AK @ rows.T, rows @ rows.T
     block = Block.of(state.S @ rows.T, rows[:, indices], *extra)
@@ -179,7 +144,7 @@ def run_pass(
     state : KernelState
     gain : Gain
     order : ndarray of int
-        Distinct samples. A pass over fewer than all is a part of one.
+        Distinct samples; fewer than all are a part of a pass.
     block_size : int
     every_step : bool
         Estimate eigenvalues at every step; otherwise once, here.
@@ -188,7 +153,7 @@ def run_pass(
     """
     state = refresh(state, gain, every_step=every_step)
     for block in gen_batches(len(order), block_size):
-        state = kernel_block(operator, state, gain, order[block], operator.shape[0], limit)
+        state = kernel_block(operator, state, gain, order[block], limit)
         yield state
 
 
@@ -212,17 +177,10 @@ def kernel_reconstruction_error(operator, A: np.ndarray) -> float:
 
 
 class Trials:
-    """Short runs from the same start, judged by how near some samples are to the span found.
+    """Short runs from the same start, in which A K' A^T is kept, with the options of `run_pass`.
 
-    Parameters
-    ----------
-    operator : operator of :mod:`akpca.operators`
-    start : KernelState
-        With A K' A^T kept.
-    order : ndarray of shape (l,)
-        Of the samples: runs see the first ones and are judged by the last ones.
-    options : dict
-        Of `run_pass`.
+    They see the first samples of the order and are judged by how near the last ones are to the span
+    found.
     """
 
     def __init__(self, operator, start: KernelState, order: np.ndarray, options: dict):
@@ -237,16 +195,8 @@ class Trials:
         """Return the gain with the best eta0, then mu: Algorithm 2, improved.
 
         The paper takes the largest value that does not diverge. That is at the edge of what works,
-        so values below it are tried as long as the error gets smaller.
-
-        Parameters
-        ----------
-        gain : Gain
-            With eta0 or mu "auto".
-        plain : Gain
-            The same without meta-descent, with any eta0.
-        scale : float
-            Mean of k'(x, x).
+        so values below it are tried as long as the error gets smaller. `plain` is the gain without
+        meta-descent, `scale` the mean of k'(x, x).
         """
         top = LARGEST / scale if scale > 0 else LARGEST
         if gain.eta0 == AUTO:
@@ -320,59 +270,31 @@ def block_threads(operator, state: KernelState, block_size: int):
 
 @dataclass
 class Run:
-    """A kernel Hebbian iteration: how it goes, where it started and where it stands.
+    """A kernel Hebbian iteration: how it goes, where it started and where it stands."""
 
-    Attributes
-    ----------
-    asked, gain : Gain
-        As it was asked for, where values may be "auto", and as it is used.
-    block_size, every_step, limit
-        As in `run_pass`.
-    start : ndarray of shape (r, l)
-        Coefficients before the first step.
-    rng, rng_state : RandomState, tuple
-        Draws the orders of the samples, and its state after the first of them.
-    order : ndarray of shape (l,)
-        Of the samples in the next pass.
-    state : KernelState
-    n_passes : int
-        Passes made.
-    retreats : int
-        How often the run was started again with a smaller gain.
-    """
-
-    asked: Gain
-    gain: Gain
-    block_size: int
-    every_step: bool
-    limit: float
-    start: np.ndarray
-    rng: np.random.RandomState
-    rng_state: tuple
-    order: np.ndarray
+    asked: Gain  # as it was asked for, where values may be "auto"
+    gain: Gain  # as it is used
+    start: np.ndarray  # (r, l), coefficients before the first step
+    rng: np.random.RandomState  # draws the orders of the samples
+    rng_state: tuple  # of `rng` after the first of them
+    order: np.ndarray  # (l,), of the samples in the next pass
+    means: np.ndarray | None  # (l,), row means of the plain kernel matrix, if it is centred
     state: KernelState
-    n_passes: int = 0
-    retreats: int = 0
+    options: dict  # block_size, every_step and limit of `run_pass`
+    n_passes: int = 0  # made so far
+    retreats: int = 0  # how often it was started again with a smaller gain
 
     @classmethod
     def begin(cls, operator, A, gain, rng, *, n_passes: int, **options) -> Run:
         """Return the run before its first step, with its gain tuned.
 
-        Parameters
-        ----------
-        operator : operator of :mod:`akpca.operators`
-        A : ndarray of shape (r, l) or int
-            Coefficients to start from, or the number r of them to be drawn for each sample.
-        gain : str, Factor or Gain
-            As the estimator was given it.
-        rng : RandomState
-        n_passes : int
-            Passes to come.
-        **options : block_size, every_step
+        A are the coefficients to start from, or r if they are to be drawn; the gain is what the
+        estimator was given, and the options are those of `run_pass` but for the limit.
         """
         asked = gain = named_gain(gain, n_passes)
         plain, tuned = gain.without_adaptation().with_values(eta0=1.0), AUTO in (gain.eta0, gain.mu)
         n, trace = operator.shape[0], operator.trace()
+        means = operator.means().astype(operator.dtype) if operator.center else None
         if isinstance(A, Integral):
             A = rng.standard_normal((A, n)) / np.sqrt(A * (max(trace, 0) or float(n)))
         A = np.ascontiguousarray(A, operator.dtype)
@@ -381,34 +303,19 @@ class Run:
         some = order[:BLOCK_ROWS]
         rows = operator.rows(some)
         size = max(rows[np.arange(len(some)), some].max(), np.finfo(operator.dtype).tiny)
-        limit = RUNAWAY * max(1.0, float(np.max((A @ rows.T) ** 2) / size))
+        options["limit"] = RUNAWAY * max(1.0, float(np.max((A @ rows.T) ** 2) / size))
         AK = (operator @ A.T).T if tuned or gain.uses_eigenvalues or gain.adapts else None
         known = {"every_step": options["every_step"], "AK": AK}
         if tuned:
             start = start_state(operator, A, plain, track=True, **known)
-            trials = Trials(operator, start, order, {**options, "limit": limit})
-            gain = trials.tune(gain, plain, trace / n)
+            gain = Trials(operator, start, order, options).tune(gain, plain, trace / n)
         state = start_state(operator, A, gain, **known)
-        rng_state = rng.get_state()
-        return cls(
-            asked,
-            gain,
-            **options,
-            limit=limit,
-            start=A,
-            rng=rng,
-            rng_state=rng_state,
-            order=order,
-            state=state,
-        )
+        return cls(asked, gain, A, rng, rng.get_state(), order, means, state, options)
 
     def one_pass(self, operator, bar: tqdm) -> None:
         """Make a pass. An interrupt leaves the state after the last whole block."""
-        options = {"block_size": self.block_size, "every_step": self.every_step}
-        with block_threads(operator, self.state, self.block_size):
-            for state in run_pass(
-                operator, self.state, self.gain, self.order, **options, limit=self.limit
-            ):
+        with block_threads(operator, self.state, self.options["block_size"]):
+            for state in run_pass(operator, self.state, self.gain, self.order, **self.options):
                 self.state = state
                 bar.update()
         self.n_passes += 1
@@ -424,10 +331,7 @@ class Run:
     def retreat(self, operator, error: DivergenceError, n_passes: int) -> None:
         """Start again with smaller values, after trial runs that were too short to show it.
 
-        Raises
-        ------
-        DivergenceError
-            If nothing was left to us: the gain was given, or no smaller one is left.
+        A gain that was not to be tuned, or that can't get smaller, raises a DivergenceError.
         """
         asked, gain = self.asked, self.gain
         if AUTO not in (asked.eta0, asked.mu):
@@ -446,11 +350,11 @@ class Run:
             gain = gain.with_values(eta0=next(ladder(0.9 * gain.eta0)))
         if gain == self.gain or self.retreats > 3 * DECADES:
             raise DivergenceError(
-                f"{gain!r} diverges, and no smaller gain may be tried: scale the data"
+                f"{self.gain!r} diverges, and no smaller gain may be tried: scale the data"
             ) from None
         self.gain, self.n_passes = gain, 0
         self.rng.set_state(self.rng_state)
-        self.state = start_state(operator, self.start, gain, every_step=self.every_step)
+        self.state = start_state(operator, self.start, gain, every_step=self.options["every_step"])
         self.order = self.rng.permutation(operator.shape[0])
 
 
@@ -550,16 +454,12 @@ class KernelHebbian(KernelEstimator):
         A, as the algorithm has it.
     gain_ : Gain
         The gain that was used, with the parameters that were tuned.
-    n_iter_ : int
-        Passes made, those before a warm start included.
-    n_steps_ : int
-        Steps made.
+    n_iter_, n_steps_ : int
+        Passes and steps made, those before a warm start included.
     n_samples_seen_ : int
         Number of fitted samples.
-    kernel_ : Kernel
-        The kernel that was used.
-    gamma_ : float
-        The value of gamma that was used.
+    kernel_, gamma_ : Kernel, float
+        The kernel and the value of gamma that were used.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features), or operator
         What was fitted.
     preimage_ : Preimage
@@ -666,13 +566,22 @@ class KernelHebbian(KernelEstimator):
         Raises
         ------
         DivergenceError
-            If a gain that was given is too large for these data.
+            If a gain that was given is too large for these data. The estimator is left as it was.
         """
+        before = vars(self).copy()
         operator, points = self._make_operator(X)
-        run = self._begin(operator)
+        self.X_fit_ = X if points is None else points
+        run = None
         try:
+            run = self._begin(operator)
             self._iterate(operator, points, run)
+        except DivergenceError:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
         except KeyboardInterrupt:
+            if run is None:  # nothing to keep yet
+                raise
             warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps", stacklevel=4)
         code = self._publish(operator, points, run)
         if self.norms_.max() > TOO_LONG:
@@ -682,24 +591,11 @@ class KernelHebbian(KernelEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        self.X_fit_ = X if points is None else points
         self._set_code(code)
         return self
 
     def fit_transform(self, X, y=None, **params):
-        """Fit to X and return its codes, which costs nothing more than the fit.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : Ignored
-        **params : dict
-            Passed to `fit`.
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_samples, n_components)
-        """
+        """Fit to X, as `fit` does, and return its codes, which costs nothing more."""
         return self.fit(X, **params)._code.codes
 
     def _make_operator(self, X):
@@ -731,7 +627,8 @@ class KernelHebbian(KernelEstimator):
                     f"warm_start=True needs the data and n_components of the last fit: {before}, "
                     f"got {n} and {r}"
                 )
-            return replace(self._run, rng=deepcopy(self._run.rng), **options)
+            options = {**self._run.options, **options}
+            return replace(self._run, rng=deepcopy(self._run.rng), options=options)
         A = r
         if self.init is not None:
             A = check_array(self.init, dtype=operator.dtype, input_name="init")
@@ -741,7 +638,7 @@ class KernelHebbian(KernelEstimator):
         return Run.begin(operator, A, self.gain, rng, n_passes=self.n_passes, **options)
 
     def _iterate(self, operator, points, run: Run):
-        n_blocks = -(-operator.shape[0] // run.block_size)
+        n_blocks = -(-operator.shape[0] // run.options["block_size"])
         last = run.n_passes + self.n_passes
         name = run.gain.name if self.verbose else ""
         description = {"desc": name, "unit": "block", "disable": not self.verbose}
@@ -751,8 +648,8 @@ class KernelHebbian(KernelEstimator):
                 try:
                     run.one_pass(operator, bar)
                     if self.callback is not None:
-                        self._code = self._publish(operator, points, run)
-                        self._decoder = None
+                        self._code, self._decoder = self._publish(operator, points, run), None
+                        vars(self).pop("preimage_", None)
                         stop = self.callback(self._report(run, last))
                     if run.n_passes == last:
                         run.check_length()
@@ -762,21 +659,15 @@ class KernelHebbian(KernelEstimator):
                     bar.reset()
 
     def _report(self, run: Run, last: int) -> HebbianProgress:
-        state, gain = refresh(run.state, run.gain, every_step=run.every_step), run.gain
+        gain, every_step = run.gain, run.options["every_step"]
+        state = refresh(run.state, gain, every_step=every_step)
         eigenvalues, rho = state.small.eigenvalues, state.small.rho
         schedule = float(gain.schedule(state.t, len(run.order)))
         values = schedule * gain.preconditioner(eigenvalues)
-        return HebbianProgress(
-            n_iter=run.n_passes,
-            n_iter_max=last,
-            loss=None,
-            model=self,
-            coefficients=state.A,
-            eigenvalues=eigenvalues if gain.uses_eigenvalues else None,
-            gain=values * np.exp(rho),
-            gain_scale=float(values[0] * eigenvalues[0]) if gain.uses_eigenvalues else schedule,
-            log_gain=rho,
-        )
+        scale = float(values[0] * eigenvalues[0]) if gain.uses_eigenvalues else schedule
+        eigenvalues = eigenvalues if gain.uses_eigenvalues else None
+        parts = state.A, eigenvalues, values * np.exp(rho), scale, rho
+        return HebbianProgress(run.n_passes, last, None, self, *parts)
 
     def _publish(self, operator, points, run: Run) -> KernelCode:
         """Set the attributes to where the run stands; return the code that belongs to them."""
@@ -795,8 +686,7 @@ class KernelHebbian(KernelEstimator):
         # sum_p A_ip (phi(x_p) - mean) = sum_p weights_pi phi(x_p), and its part along the mean
         weights, mean = self.components_.T, {}
         offset = np.zeros(len(A), A.dtype)
-        if operator.center:
-            means = operator.means().astype(A.dtype)
+        if (means := run.means) is not None:
             weights = weights - weights.mean(axis=0)
             offset = means @ weights
             mean_square = float(means.mean(dtype=np.float64))

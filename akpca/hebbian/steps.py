@@ -45,60 +45,34 @@ class DivergenceError(ArithmeticError):
 class SmallState(NamedTuple):
     """What the steps carry from one to the next, of a size that does not depend on the data.
 
-    Attributes
-    ----------
-    rho : ndarray of shape (r,)
-        Log-gains of stochastic meta-descent.
-    eigenvalues : ndarray of shape (r,)
-        Current estimates.
-    gram : ndarray of shape (r, r), or (0, 0) if not kept
-        A K' A^T, for meta-descent and trial runs.
-    cross : ndarray of shape (r, r), or (0, 0) if not kept
-        A K' B^T, for meta-descent.
-    C, R : ndarray of shape (r, r), or (0, 0) if not kept
-        A A^T and A K'^2 A^T, for eigenvalues at every step.
+    Products are of shape (r, r), or (0, 0) if they are not kept.
     """
 
-    rho: np.ndarray
-    eigenvalues: np.ndarray
-    gram: np.ndarray = NONE
-    cross: np.ndarray = NONE
-    C: np.ndarray = NONE
-    R: np.ndarray = NONE
+    rho: np.ndarray  # (r,), log-gains of stochastic meta-descent
+    eigenvalues: np.ndarray  # (r,), current estimates
+    gram: np.ndarray = NONE  # A K' A^T, for meta-descent and trial runs
+    cross: np.ndarray = NONE  # A K' B^T, for meta-descent
+    C: np.ndarray = NONE  # A A^T and
+    R: np.ndarray = NONE  # A K'^2 A^T, for eigenvalues at every step
 
 
 class Block(NamedTuple):
     """All that the steps of a block need to know of its b samples; float64.
 
-    Attributes
-    ----------
-    stack : ndarray of shape (b, 1 or 3, rows + b)
-        For each sample, the row that [Theta, W] maps to y; for eigenvalues at every step also
-        those that it maps to A e_p and A K' k'.
-    sizes : ndarray of shape (b,)
-        Squared norms of the samples.
-    column_sizes : ndarray of shape (b,)
-        Squared norms of their columns of K', for eigenvalues at every step.
+    The stack has, for each sample, the row that [Theta, W] maps to y, and for eigenvalues at every
+    step also those that it maps to A e_p and A K' k'.
     """
 
-    stack: np.ndarray
-    sizes: np.ndarray
-    column_sizes: np.ndarray
+    stack: np.ndarray  # (b, 1 or 3, rows + b)
+    sizes: np.ndarray  # (b,), squared norms of the samples
+    column_sizes: np.ndarray  # (b,), and of their columns of K', for eigenvalues at every step
 
     @classmethod
     def of(cls, outputs, gram, coefficients=None, images=None, column_gram=None) -> Block:
-        """Return the block with these products before its first step.
+        """Return the block from S X_b^T, of shape (rows, b), and the (b, b) products X_b X_b^T.
 
-        Parameters
-        ----------
-        outputs : ndarray of shape (rows, b)
-            S x_j.
-        gram : ndarray of shape (b, b)
-            Inner products of the samples.
-        coefficients, images : ndarray of shape (r, b), default=None
-            A[:, P] and A K' k'_j, for eigenvalues at every step.
-        column_gram : ndarray of shape (b, b), default=None
-            Inner products of the columns of K', for eigenvalues at every step.
+        For eigenvalues at every step also from A[:, P] and A K'^2[:, P], of shape (r, b), and the
+        inner products of the columns of K', of shape (b, b).
         """
         rows, b = outputs.shape
         every_step = images is not None

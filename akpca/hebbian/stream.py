@@ -41,41 +41,18 @@ START_SAMPLES = 100
 
 @dataclass(frozen=True)
 class StreamState:
-    """Where a stream stands. Immutable as a whole: a block makes a new one.
+    """Where a stream stands. Immutable as a whole: a block makes a new one."""
 
-    Attributes
-    ----------
-    points : ndarray of shape (m, d)
-    A : ndarray of shape (r, m)
-        Coefficients of the components; float64, as all below.
-    c : ndarray of shape (m,)
-        Coefficients of the mean; zero without centring.
-    along : ndarray of shape (r,)
-        Inner products of the components with the mean.
-    mean_square : float
-        ||mu||^2.
-    gram : ndarray of shape (r, r)
-        Inner products of the components.
-    track : Track
-        Of the outputs.
-    n_samples : int
-        Samples seen.
-    K : ndarray of shape (m, m) or None
-        Kernel matrix of the points, kept only under a budget.
-    lost : float
-        Sum over projections of the largest relative loss of a component's squared norm.
-    """
-
-    points: np.ndarray
-    A: np.ndarray
-    c: np.ndarray
-    along: np.ndarray
-    mean_square: float
-    gram: np.ndarray
-    track: Track
-    n_samples: int = 0
-    K: np.ndarray | None = None
-    lost: float = 0.0
+    points: np.ndarray  # (m, d)
+    A: np.ndarray  # (r, m), coefficients of the components; float64, as all below
+    c: np.ndarray  # (m,), coefficients of the mean; zero without centring
+    along: np.ndarray  # (r,), inner products of the components with the mean
+    mean_square: float  # ||mu||^2
+    gram: np.ndarray  # (r, r), inner products of the components
+    track: Track  # of the outputs
+    n_samples: int = 0  # seen so far
+    K: np.ndarray | None = None  # (m, m), kernel matrix of the points, kept only under a budget
+    lost: float = 0.0  # sum over projections of the largest relative loss of a squared norm
 
 
 def start_stream(X: np.ndarray, kernel: Kernel, r: int, rng, *, center: bool) -> StreamState:
@@ -193,10 +170,8 @@ class KernelStream(KernelEstimator):
     ----------
     n_components : int, default=2
         r, the number of components.
-    kernel : str, Kernel or callable, default='rbf'
-        As in :class:`akpca.KernelPCA`, but not 'precomputed'.
-    gamma, degree, coef0, kernel_params, n_jobs
-        Of the kernel, as in :class:`akpca.KernelPCA`.
+    kernel, gamma, degree, coef0, kernel_params, n_jobs
+        As in :class:`akpca.KernelHebbian`, but the kernel can't be 'precomputed'.
     center : bool, default=True
         Centre each sample, in feature space, by the mean of all samples so far.
     gain : 'auto' or Gain, default='auto'
@@ -217,16 +192,13 @@ class KernelStream(KernelEstimator):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_points)
-        Coefficients of components that have norm 1 in feature space.
-    X_fit_ : ndarray of shape (n_points, n_features)
-        The points in which components are expanded.
+        Coefficients of components that have norm 1 in feature space, by the points `X_fit_`.
     eigenvalues_ : ndarray of shape (n_components,)
         Of the (centred) kernel matrix of all samples so far, estimated from the outputs; late
         ones count more, as in :class:`akpca.GeneralizedHebbian`.
-    norms_ : ndarray of shape (n_components,)
-        Norms of the components before they were scaled to 1; far from 1, they need more samples.
-    coefficients_ : ndarray of shape (n_components, n_points)
-        Coefficients before that.
+    norms_, coefficients_ : ndarray of shape (n_components,) and (n_components, n_points)
+        Norms of the components before they were scaled to 1, and their coefficients then. Norms
+        far from 1 need more samples.
     lost_ : float
         Relative loss of the components' squared norms by projections on fewer points, added up;
         0 without a budget.
@@ -234,19 +206,18 @@ class KernelStream(KernelEstimator):
         Samples seen and steps made. They differ only after `continue_from`.
     n_iter_ : int
         Passes over the data: 1, or those of the model that was continued.
-    kernel_ : Kernel
-        The kernel that was used.
-    gamma_ : float
-        The value of gamma that was used.
-    preimage_ : Preimage
-        The fitted decoder, if `preimage`.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    X_fit_, kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
+        As in :class:`akpca.KernelHebbian`.
 
     See Also
     --------
     KernelHebbian : Several passes over samples that stay, with other gains.
     GeneralizedHebbian : The same without a kernel.
+
+    References
+    ----------
+    Kim, Franz and Schölkopf, "Iterative kernel principal component analysis for image modeling",
+    IEEE TPAMI 27(9), 2005. The budget is akpca's own.
 
     Examples
     --------
@@ -317,20 +288,22 @@ class KernelStream(KernelEstimator):
         Returns
         -------
         self : object
-
-        Raises
-        ------
-        DivergenceError
-            As `partial_fit`.
         """
-        return self._take(X, first=True, n_start=max(START_SAMPLES, self.n_components))
+        before = vars(self).copy()
+        try:
+            return self._take(X, first=True, n_start=max(START_SAMPLES, self.n_components))
+        except DivergenceError:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
         """Take in the next samples of a stream, one step each.
 
         After the first call, whose samples give the directions to start from, it makes no
-        difference beyond rounding how a stream is cut, unless there is a `budget`.
+        difference beyond rounding how a stream is cut, unless there is a `budget`. If a gain that
+        was given is too large, a :class:`akpca.DivergenceError` is raised and nothing of X is kept.
 
         Parameters
         ----------
@@ -341,11 +314,6 @@ class KernelStream(KernelEstimator):
         Returns
         -------
         self : object
-
-        Raises
-        ------
-        DivergenceError
-            If a gain that was given is too large for these data. Nothing of X is kept.
         """
         return self._take(X, first=not hasattr(self, "_state"))
 
