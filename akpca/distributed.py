@@ -1,28 +1,26 @@
-"""The kernel matrix of data that outgrow one machine, as an operator on a dask cluster.
+"""The kernel matrix of data that do not fit on one machine, as an operator on a dask cluster.
 
 The rows of X lie in chunks X_1, ..., X_c. A product is the sum over the pairs of chunks
 
     (K V)_i = sum_j k(X_i, X_j) V_j,
 
 and K is symmetric, so that one task for each pair i <= j serves (K V)_i and (K V)_j. A task
-makes its part of K on a worker, tile by tile, and returns two thin matrices, which are added up
+computes its part of K on a worker, tile by tile, and returns two thin matrices, which are added up
 in a tree on the cluster. The shared contract, besides that of :mod:`akpca.operators`:
 
-- X is a dense dask array whose rows are samples; `from_file` makes one of a ``.npy`` file. Chunks
-  are brought to a size of which two and a tile fit any worker.
-- **X as given.** The chunks of a lazy X are made anew inside each task that needs them, which
-  costs little beside their kernel values, so that a worker never holds more than two and X may
-  be larger than the memory of the whole cluster. Chunks that are expensive to make,
-  ``X.persist()`` keeps on the cluster, from where they travel to the tasks. So do those of an
-  array in memory, and of a lazy one whose chunks depend on each other, such as
-  ``X - X.mean(axis=0)``.
-- The vectors are part of the task graph and no data of a worker's own: when a worker dies, dask
-  repeats what was lost, and the sums are those of an undisturbed run. The order of all sums is
-  fixed.
-- ``client=None`` is the active client; without one, the threads of this process (or what dask is
-  configured for) do the work. Workers need this package as well.
+- X is a dense dask array whose rows are samples; `from_file` reads one from a ``.npy`` file. Chunks
+  are resized so that two of them and a tile fit into the memory of a worker.
+- The chunks of a lazy X are computed inside each task that needs them, which is cheap compared with
+  their kernel values. A worker thus holds at most two chunks, and X may be larger than the memory
+  of the cluster. ``X.persist()`` keeps chunks that are expensive to compute on the cluster and
+  sends them to the tasks. The same holds for chunks of an array in memory and for lazy chunks that
+  depend on each other, such as those of ``X - X.mean(axis=0)``.
+- The vectors are part of the task graph and not stored on a worker: when a worker dies, dask
+  repeats what was lost, and the result is the same. The order of all sums is fixed.
+- ``client=None`` is the active client. Without one, dask's configured scheduler, by default the
+  threads of this process, is used. Workers need this package as well.
 
-Nothing here imports dask before it is needed: it is the extra ``akpca[distributed]``.
+dask is imported only when it is needed: it is the extra ``akpca[distributed]``.
 """
 
 from __future__ import annotations
@@ -35,23 +33,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from hashlib import sha256
 from itertools import pairwise
+from operator import getitem
 from pathlib import Path
 
 import numpy as np
 from sklearn.utils import gen_batches
 from tqdm import tqdm
 
-from .kernels import Kernel, check_finite, check_samples, half_shift, part
-from .operators import TILE, TILE_COLUMNS, TILE_ROWS, SampleOperator, Tile, check_kernel
+from .kernels import Kernel, centering_shift, check_finite, check_samples, part
+from .operators import TILE_COLUMNS, TILE_ROWS, TILE_VALUES, SampleOperator, Tile, check_kernel
 from .threads import one_blas_thread
 
-# Chunks of data have about CHUNK_ROWS rows, or so many more that there are no more than MAX_CHUNKS
-# of them, as a sweep has about MAX_CHUNKS^2 / 2 tasks of about a millisecond in the scheduler;
-# and never more than CHUNK_BYTES, whatever that means for their number.
-CHUNK_ROWS, MAX_CHUNKS, CHUNK_BYTES = 2048, 64, 2**25
-# Arrays of a lazy chunk's recipe: more than that is data, which must not travel with every task.
-RECIPE_BYTES = 2**16
-# Terms added by one task of a sum.
+# Chunks have about MIN_CHUNK_ROWS rows, or more if there would be more than MAX_CHUNKS of them,
+# since a sweep has about MAX_CHUNKS^2 / 2 tasks, each of which costs the scheduler about a
+# millisecond. No chunk is larger than MAX_CHUNK_BYTES.
+MIN_CHUNK_ROWS, MAX_CHUNKS, MAX_CHUNK_BYTES = 2048, 64, 2**25
+# Largest array in the recipe of a lazy chunk; a larger one is data, which must not be sent with
+# every task.
+MAX_RECIPE_BYTES = 2**16
+# Largest number of terms that one task adds.
 FAN_IN = 8
 
 
@@ -60,20 +60,16 @@ class DaskKernelOperator(SampleOperator):
 
     Equal to `KernelOperator` up to rounding. The vectors, of shape (n, s), are all that the
     client holds. `KernelPCA`, `NystromKernelPCA` and `KernelHebbian` take it with
-    kernel='precomputed', and encode new samples by it.
+    kernel='precomputed', and encode new samples with it.
 
     Parameters
     ----------
     X : dask array of shape (n, d)
         See the module's documentation for when to persist it.
-    kernel : Kernel
-        An object of :mod:`akpca.kernels`.
-    center : bool, default=True
-        Centre in feature space.
+    kernel, center, verbose
+        As in :class:`akpca.operators.KernelOperator`.
     client : distributed.Client, default=None
         None is the active client, or the threads of this process if there is none.
-    verbose : bool, default=False
-        Show a progress bar for every sweep.
 
     Attributes
     ----------
@@ -104,48 +100,43 @@ class DaskKernelOperator(SampleOperator):
 
     @property
     def points(self):
-        """The operator itself: its samples stay where they are, and it encodes by `encode`."""
+        """The operator itself: its samples stay on the cluster, and `encode` encodes new ones."""
         return self
 
     def plain_product(self, V):  # noqa: D102
-        delayed = _dask().delayed
-        V = np.ascontiguousarray(V, dtype=self.dtype)
-        # a node of the graph each, so that a block of vectors is sent once and not with every task
-        vectors = [delayed(V[rows]) for rows in self._rows]
+        vectors = self._nodes(np.ascontiguousarray(V, dtype=self.dtype))
         terms: list[list] = [[] for _ in self._rows]
         for i, chunk in enumerate(self._chunks):
-            terms[i].append(delayed(_product)(self.kernel, chunk, None, vectors[i]))
+            terms[i].append(_task(_product, self.kernel, chunk, None, vectors[i]))
             for j in range(i + 1, len(self._chunks)):
-                products = delayed(_two_products)(
-                    self.kernel, chunk, self._chunks[j], vectors[i], vectors[j]
-                )
-                # a sum picks its side, as tasks that only do so would be most of the graph
+                pair = chunk, self._chunks[j], vectors[i], vectors[j]
+                products = _task(_two_products, self.kernel, *pair)
+                # the sum selects one of the two products: separate tasks for this would be most
+                # of the graph
                 terms[i].append((products, 0))
                 terms[j].append((products, 1))
-        sums = [_tree_sum(row) for row in terms]
-        return check_finite(np.concatenate(self._compute(sums, "kernel sweep")), self.kernel)
+        return self._joined([_tree_sum(row) for row in terms], "kernel sweep")
 
     def plain_diagonal(self):  # noqa: D102
-        return np.concatenate(self._compute(self._each_chunk(_diagonal, self.kernel), "diagonal"))
+        tasks = [_task(_apply, self.kernel.diag, chunk) for chunk in self._chunks]
+        return np.concatenate(self._compute(tasks, "diagonal"))
 
     def frobenius_norm(self):  # noqa: D102
-        delayed = _dask().delayed
         shift = np.zeros(self.shape[0], self.dtype)
         if self.center:
-            shift = half_shift(self.means(), self.dtype)
-        shifts = [delayed(shift[rows]) for rows in self._rows]
-        sums = []
+            shift = centering_shift(self.means(), self.dtype)
+        shifts, sums = self._nodes(shift), []
         for i, chunk in enumerate(self._chunks):
-            terms = [delayed(_squares)(self.kernel, chunk, None, shifts[i], shifts[i])]
+            terms = [_task(_squares, self.kernel, chunk, None, shifts[i], shifts[i])]
             for j in range(i + 1, len(self._chunks)):
-                other = self._chunks[j]
-                terms.append(delayed(_squares)(self.kernel, chunk, other, shifts[i], shifts[j]))
+                pair = chunk, self._chunks[j], shifts[i], shifts[j]
+                terms.append(_task(_squares, self.kernel, *pair))
             sums.append(_tree_sum(terms))
         return float(np.sqrt(sum(self._compute(sums, "kernel sweep"))))
 
     def rows(self, indices):  # noqa: D102
         samples = _dask().delayed(self.take(indices))
-        tasks = self._each_chunk(_kernel_rows, self.kernel, samples)
+        tasks = [_task(_kernel_rows, self.kernel, samples, chunk) for chunk in self._chunks]
         values = np.concatenate(self._compute(tasks, "kernel rows"), axis=1)
         if self.center:
             means = self.means()
@@ -159,92 +150,74 @@ class DaskKernelOperator(SampleOperator):
         for chunk, rows in zip(self._chunks, self._rows, strict=True):
             first, last = np.searchsorted(ordered, (rows.start, rows.stop))
             if first < last:
-                task = _dask().delayed(_take_rows)
-                tasks.append(task(chunk, ordered[first:last] - rows.start))
+                tasks.append(_task(_apply, getitem, chunk, ordered[first:last] - rows.start))
         samples = np.empty((len(order), self.X.shape[1]), self.dtype)
         samples[order] = np.concatenate(self._compute(tasks, "sampled rows"))
         return samples
 
     def extend(self, landmarks, U):  # noqa: D102
-        delayed = _dask().delayed
-        tasks = self._each_chunk(_extend, self.kernel, delayed(landmarks), delayed(U))
-        return check_finite(np.concatenate(self._compute(tasks, "cross product")), self.kernel)
+        arguments = [_dask().delayed(array) for array in (landmarks, U)]
+        tasks = [_task(_product, self.kernel, chunk, *arguments) for chunk in self._chunks]
+        return self._joined(tasks, "cross product")
 
     def encode(self, X, W: np.ndarray) -> np.ndarray:
-        """Return k(X, samples) @ W, such as the codes of new points X.
+        """Return k(X, samples) @ W, shape (n_new, s), float64, such as the codes of new points.
 
         Parameters
         ----------
         X : dask array, array-like or sparse matrix of shape (n_new, d)
         W : ndarray of shape (n, s)
-
-        Returns
-        -------
-        products : ndarray of shape (n_new, s), float64
         """
-        delayed = _dask().delayed
         if is_dask_array(X):
             X = _in_row_chunks(X, "X")
             chunks = _chunk_nodes(X)
         else:
             X = check_samples(X, "X")
             batches = gen_batches(X.shape[0], _chunk_rows(*X.shape, X.dtype.itemsize))
-            chunks = [delayed(X[rows]) for rows in batches]
+            chunks = [_dask().delayed(X[rows]) for rows in batches]
         if X.shape[1] != self.X.shape[1]:
             raise ValueError(
                 f"X has {X.shape[1]} features, but the fitted samples have {self.X.shape[1]} "
                 "features"
             )
-        W = np.ascontiguousarray(W, dtype=np.result_type(X.dtype, self.dtype))
-        weights = [delayed(W[rows]) for rows in self._rows]
+        weights = self._nodes(np.ascontiguousarray(W, dtype=np.result_type(X.dtype, self.dtype)))
         others = list(zip(self._chunks, weights, strict=True))
-        sums = [
-            _tree_sum([delayed(_product)(self.kernel, chunk, other, W) for other, W in others])
-            for chunk in chunks
-        ]
-        return check_finite(np.concatenate(self._compute(sums, "kernel product")), self.kernel)
+        sums = [_tree_sum([_task(_product, self.kernel, x, *y) for y in others]) for x in chunks]
+        return self._joined(sums, "kernel product")
 
     def sum_over_samples(self, function, add):
-        """Return the sum of ``function(chunk)`` over the chunks of rows, added on the cluster.
+        """Return ``add([function(chunk), ...])`` over the chunks of rows, added on the cluster.
 
-        Parameters
-        ----------
-        function : callable
-            Of an array of some rows. It travels to the workers with what it refers to.
-        add : callable
-            Of a list of values of `function`; returns their sum.
+        Both functions are pickled and sent to the workers. `add` is applied in a tree.
         """
-        delayed = _dask().delayed
         # sent once, not with every task
-        function = delayed(function, traverse=False)
-        terms = [delayed(_apply)(function, chunk) for chunk in self._chunks]
-        while len(terms) > 1:
-            terms = [delayed(add)(terms[group]) for group in gen_batches(len(terms), FAN_IN)]
-        return self._compute(terms, "sum over chunks")[0]
+        function = _dask().delayed(function, traverse=False)
+        terms = [_task(_apply, function, chunk) for chunk in self._chunks]
+        return self._compute([_tree_sum(terms, add)], "sum over chunks")[0]
 
-    def _each_chunk(self, function: Callable, *arguments) -> list:
-        return [_dask().delayed(function)(chunk, *arguments) for chunk in self._chunks]
+    def _nodes(self, array: np.ndarray) -> list:
+        """Return the parts of an array as nodes, so that each is sent once, not with every task."""
+        return [_dask().delayed(array[rows]) for rows in self._rows]
+
+    def _joined(self, tasks: list, description: str) -> np.ndarray:
+        return check_finite(np.concatenate(self._compute(tasks, description)), self.kernel)
 
     def _compute(self, tasks: list, description: str) -> list:
         return _compute(tasks, self.client, description, self.verbose)
 
 
-def from_file(path, *, chunk_rows: int = CHUNK_ROWS):
-    """Return the matrix in a ``.npy`` file as a dask array that is read a chunk at a time.
+def from_file(path, *, chunk_rows: int = MIN_CHUNK_ROWS):
+    """Return the matrix in a ``.npy`` file as a dask array, shape (n, d), read chunk by chunk.
 
-    Only the header is read here. A task maps the file and copies its rows, so that the file is
-    in no process as a whole; all workers must see it under the same path.
+    Only the header is read here. A task maps the file and copies its rows, so that no process
+    reads the whole file; all workers must see it under the same path.
 
     Parameters
     ----------
     path : str or Path
         A file written by :func:`numpy.save`: two-dimensional, of numbers; pickles are refused.
     chunk_rows : int, default=2048
-        Rows of a chunk, the least that is read at once.
-
-    Returns
-    -------
-    X : dask array of shape (n, d)
+        Number of rows of a chunk.
     """
     _dask()
     import dask.array
@@ -291,7 +264,7 @@ class _FileRows:
         return np.array(array[index])
 
     def __dask_tokenize__(self):
-        # a file that was written anew is another array
+        # a file that has been rewritten is another array
         status = self.path.stat()
         return (str(self.path), status.st_mtime_ns, status.st_size)
 
@@ -301,19 +274,19 @@ def run_notebooks(
 ) -> list[Path]:
     """Run a notebook once for each set of parameters, on the workers of a cluster.
 
-    A notebook travels to the worker and back as text, so that no folder need be shared; it runs
+    A notebook is sent to the worker and back as text, so that no shared folder is needed. It runs
     in an empty temporary folder, with the Jupyter kernel ``python3`` of the worker.
 
     Parameters
     ----------
     notebook : str or Path
-        With a cell tagged ``parameters``, as papermill wants it.
+        Notebook with a cell tagged ``parameters``, as papermill requires.
     parameters : sequence of dict
         The parameters that differ from the notebook's own, for each run.
     output_folder : str or Path
-        Of the executed notebooks, which are named after the notebook and the parameters, such as
-        ``01_pca_dataset=digits_seed=1.ipynb``; made if missing. Files of an earlier run with the
-        same parameters are replaced.
+        Folder for the executed notebooks, created if missing. They are named after the notebook
+        and the parameters, such as ``01_pca_dataset=digits_seed=1.ipynb``, and replace those of an
+        earlier run with the same parameters.
     client : distributed.Client, default=None
         None is the active client.
 
@@ -326,7 +299,7 @@ def run_notebooks(
     ------
     ExceptionGroup
         After all runs, if some failed: a RuntimeError for each of those, with its parameters,
-        what went wrong and the notebook as far as it got.
+        the error and the notebook as far as it got.
     """
     _dask()
     try:
@@ -357,10 +330,10 @@ def run_notebooks(
     for run, path, future in zip(parameters, paths, futures, strict=True):
         try:
             executed, problem = future.result()
-        except Exception as error:  # the worker's own trouble is also the trouble of one run only
+        except Exception as error:  # an error of a worker fails one run only
             executed, problem = None, f"{type(error).__name__}: {error}"
         if executed is None:
-            path.unlink(missing_ok=True)  # what an earlier run left is not this run's
+            path.unlink(missing_ok=True)  # remove the result of an earlier run
         else:
             path.write_text(executed, encoding="utf-8")
         if problem:
@@ -384,7 +357,7 @@ def is_dask_array(X) -> bool:
 
 def _load(chunk) -> np.ndarray:
     """Return a chunk of data, which may have come as a recipe."""
-    if isinstance(chunk, bytes):
+    if isinstance(chunk, bytes):  # made by `_recipes`
         graph, key = pickle.loads(chunk)
         chunk = _dask().get(graph, key)
     return check_samples(chunk, "X")
@@ -397,7 +370,7 @@ def _tiles(kernel: Kernel, X, Y) -> Iterator[Tile]:
     x_terms = kernel.row_terms(X)
     y_terms = x_terms if same else kernel.row_terms(Y)
     diagonal = kernel.diag(X) if same else None
-    buffer = np.empty(TILE, np.result_type(X.dtype, Y.dtype))
+    buffer = np.empty(TILE_VALUES, np.result_type(X.dtype, Y.dtype))
     for rows in gen_batches(X.shape[0], TILE_ROWS):
         for columns in gen_batches(Y.shape[0], TILE_COLUMNS):
             shape = (rows.stop - rows.start, columns.stop - columns.start)
@@ -441,34 +414,22 @@ def _squares(kernel: Kernel, chunk, other, x_shift: np.ndarray, y_shift: np.ndar
     return total if other is None else 2 * total
 
 
-def _apply(function: Callable, chunk):
-    return function(_load(chunk))
+def _apply(function: Callable, chunk, *arguments):
+    return function(_load(chunk), *arguments)
 
 
-def _diagonal(chunk, kernel: Kernel) -> np.ndarray:
-    return kernel.diag(_load(chunk))
-
-
-def _extend(chunk, kernel: Kernel, landmarks: np.ndarray, U: np.ndarray) -> np.ndarray:
-    return _product(kernel, chunk, landmarks, U)
-
-
-def _kernel_rows(chunk, kernel: Kernel, samples: np.ndarray) -> np.ndarray:
+def _kernel_rows(kernel: Kernel, samples: np.ndarray, chunk) -> np.ndarray:
     return kernel(samples, _load(chunk))
 
 
-def _take_rows(chunk, indices: np.ndarray) -> np.ndarray:
-    return _load(chunk)[indices]
-
-
 def _sum(terms: list):
-    """Return the sum of results, of which (results, side) means one of two."""
+    """Return the sum of terms; a term (results, side) stands for one of two results."""
     first, *rest = (term[0][term[1]] if isinstance(term, tuple) else term for term in terms)
     return sum(rest, start=first)
 
 
 def _run_notebook(text: str, parameters: dict) -> tuple[str | None, str | None]:
-    """Return the executed notebook as far as it got, and what went wrong."""
+    """Return the executed notebook as far as it got, and the error."""
     import papermill
 
     with tempfile.TemporaryDirectory() as folder:
@@ -476,14 +437,8 @@ def _run_notebook(text: str, parameters: dict) -> tuple[str | None, str | None]:
         source.write_text(text, encoding="utf-8")
         problem = None
         try:
-            papermill.execute_notebook(
-                str(source),
-                str(output),
-                parameters,
-                kernel_name="python3",
-                progress_bar=False,
-                cwd=folder,
-            )
+            options = {"kernel_name": "python3", "progress_bar": False, "cwd": folder}
+            papermill.execute_notebook(str(source), str(output), parameters, **options)
         except papermill.PapermillExecutionError as error:
             problem = f"{error.ename}: {error.evalue}"
         except Exception as error:
@@ -505,14 +460,19 @@ def _dask():
     return dask
 
 
+def _task(function: Callable, *arguments):
+    """Return the node of a call; arguments that are nodes become their results."""
+    return _dask().delayed(function)(*arguments)
+
+
 def _chunk_rows(n: int, d: int, itemsize: int) -> int:
     """Return the number of rows of a chunk of n x d data."""
-    rows = max(CHUNK_ROWS, -(-n // MAX_CHUNKS))
-    return max(1, min(rows, CHUNK_BYTES // (d * itemsize)))
+    rows = max(MIN_CHUNK_ROWS, -(-n // MAX_CHUNKS))
+    return max(1, min(rows, MAX_CHUNK_BYTES // (d * itemsize)))
 
 
 def _in_row_chunks(X, name: str):
-    """Return a dask array as one of float32 or float64 in chunks of whole rows of a fit size."""
+    """Return a dask array of float32 or float64 in chunks of whole rows of a suitable size."""
     _dask()
     if not is_dask_array(X):
         raise TypeError(
@@ -536,18 +496,18 @@ def _in_row_chunks(X, name: str):
     sizes = X.chunks[0]
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
-    # chunks of another size are welcome if none is too large or empty, nor are there too many
+    # keep the chunks, unless one is too large or empty, or there are too many
     if max(sizes) > rows or min(sizes) < 1 or len(sizes) > max(MAX_CHUNKS, 2 * -(-n // rows)):
         X = X.rechunk({0: rows})
     return X
 
 
 def _output_name(stem: str, parameters: dict) -> str:
-    """Return a file name that tells the parameters, and differs if they do."""
-    told = "_".join(f"{key}={value}" for key, value in parameters.items()) or "defaults"
-    name = re.sub(r"[^\w.=+-]+", "-", told)[:100]
-    # a name that does not tell everything gets a digest of it
-    digest = "" if name == told else "_" + sha256(repr(parameters).encode()).hexdigest()[:8]
+    """Return a file name made of the parameters; different parameters give different names."""
+    full = "_".join(f"{key}={value}" for key, value in parameters.items()) or "defaults"
+    name = re.sub(r"[^\w.=+-]+", "-", full)[:100]
+    # a shortened name gets a digest of the parameters
+    digest = "" if name == full else "_" + sha256(repr(parameters).encode()).hexdigest()[:8]
     return f"{stem}_{name}{digest}.ipynb"
 
 
@@ -559,8 +519,8 @@ def _row_slices(X) -> list[slice]:
 def _chunk_nodes(X) -> list:
     """Return the nodes of a graph, one for each chunk, that tasks pass to `_load`.
 
-    They are recipes of lazy chunks, or else the chunks themselves, which dask then makes once a
-    sweep and keeps on the workers while they are needed.
+    They are recipes of lazy chunks, or else the chunks themselves, which dask then computes once
+    per sweep and keeps on the workers while they are needed.
     """
     # dask 2026.8 loses persisted chunks if asked to optimise here
     chunks = list(X.to_delayed(optimize_graph=False).ravel())
@@ -569,10 +529,10 @@ def _chunk_nodes(X) -> list:
 
 
 def _recipes(X, keys: list) -> list[bytes] | None:
-    """Return what makes each chunk of a lazy array, pickled, or None if it is not lazy.
+    """Return the pickled graph of each chunk of a lazy array, or None if it is not lazy.
 
-    None as well if a recipe would hold data, can't be pickled, or if chunks share their making,
-    so that making each alone would repeat it.
+    None as well if a recipe would hold data, if it can't be pickled, or if chunks share
+    intermediate results, which would be computed repeatedly.
     """
     from dask.optimization import cull
 
@@ -580,7 +540,7 @@ def _recipes(X, keys: list) -> list[bytes] | None:
     if any(_is_future(node) for node in graph.values()):
         return None
     parts = [cull(graph, [key])[0] for key in keys]
-    # besides a node for the source, and chunks that were cut in two
+    # allow for a node for the source and for chunks that were cut in two
     if sum(map(len, parts)) > 2 * len(graph) + len(keys):
         return None
     recipes = []
@@ -588,7 +548,7 @@ def _recipes(X, keys: list) -> list[bytes] | None:
         file = io.BytesIO()
         try:
             _recipe_pickler(file).dump((chunk_graph, key))
-        except Exception:  # whatever it is, dask may have a way of its own to send it
+        except Exception:  # dask may be able to send what cloudpickle cannot
             return None
         recipes.append(file.getvalue())
     return recipes
@@ -599,8 +559,8 @@ def _recipe_pickler(file):
 
     class Pickler(cloudpickle.Pickler):
         def persistent_id(self, obj):  # called for every object before it is written
-            if _is_future(obj) or getattr(obj, "nbytes", 0) > RECIPE_BYTES:
-                raise pickle.PicklingError("data are no part of a recipe")
+            if _is_future(obj) or getattr(obj, "nbytes", 0) > MAX_RECIPE_BYTES:
+                raise pickle.PicklingError("a recipe must not contain data")
 
     return Pickler(file)
 
@@ -609,11 +569,10 @@ def _is_future(obj) -> bool:
     return type(obj).__name__ == "Future" and type(obj).__module__.startswith("distributed")
 
 
-def _tree_sum(terms: list):
+def _tree_sum(terms: list, add: Callable = _sum):
     """Return the node of the sum of nodes, `FAN_IN` at a time, in their order."""
     while len(terms) > 1 or isinstance(terms[0], tuple):
-        groups = gen_batches(len(terms), FAN_IN)
-        terms = [_dask().delayed(_sum)(terms[group]) for group in groups]
+        terms = [_task(add, terms[group]) for group in gen_batches(len(terms), FAN_IN)]
     return terms[0]
 
 
@@ -644,12 +603,11 @@ def _compute(tasks: list, client, description: str, verbose: bool) -> list:
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
         futures = client.compute(tasks)
     try:
-        bar = tqdm(as_completed(futures), description, len(tasks), disable=not verbose)
-        for future in bar:
+        for future in tqdm(as_completed(futures), description, len(tasks), disable=not verbose):
             if future.status == "error":
                 break
         return client.gather(futures)
     except BaseException:
-        # an error, or the user's interruption: don't leave the cluster with the rest of a sweep
+        # an error, or the user's interrupt: cancel the rest of the sweep
         client.cancel(futures)
         raise

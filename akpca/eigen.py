@@ -1,9 +1,9 @@
 """Leading eigenpairs of a symmetric matrix, largest eigenvalue first.
 
 `leading_eigenpairs` is for matrices, and chooses among LAPACK, ARPACK and a randomised method by
-cost; `block_krylov` is for operators that are known by their products; `power_method` is the one
-that a textbook starts with, and that chapter 1 builds by hand. Values are descending, of shape
-(k,), and unit vectors the columns of an (n, k) array.
+cost; `block_krylov` is for operators that are known by their products; `power_method` is the
+textbook method, which chapter 01 derives. All return values in descending order, shape (k,), and
+unit vectors as the columns of an (n, k) array.
 """
 
 from __future__ import annotations
@@ -21,22 +21,28 @@ from .progress import FitProgress, warn_interrupted
 from .threads import one_blas_thread
 
 EIGEN_SOLVERS = ("auto", "dense", "arpack", "randomized", "krylov")
-# A row of a kernel matrix is left out if others explain all but this part of the largest k(z, z):
-# rounding of kernel values enters a feature divided by the square root of what is left.
-PIVOT_FLOOR = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
-# Part of the largest eigenvalue, or of k(x, x), that may be negative by rounding; scikit-learn's.
-NEGATIVE_PART = {np.dtype(np.float64): 1e-5, np.dtype(np.float32): 5e-3}
-# Products with a matrix that are as much work together as one that threads are worth.
+DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
+# A landmark is dropped if the others explain all but this fraction of the largest k(z, z): features
+# are divided by the square root of the rest, which would amplify rounding errors.
+MIN_PIVOT_RATIO = {DOUBLE: 1e-12, SINGLE: 1e-5}
+# Largest ratio of a negative to the largest positive eigenvalue (or of a residual to k(x, x)) that
+# is taken for rounding, the largest absolute value that is, and the largest ratio that is taken for
+# zero: as in scikit-learn.
+MAX_NEGATIVE_RATIO = {DOUBLE: 1e-5, SINGLE: 5e-3}
+MAX_NEGATIVE = {DOUBLE: 1e-10, SINGLE: 1e-6}
+MAX_ZERO_RATIO = {DOUBLE: 1e-12, SINGLE: 2e-7}
+# Number of matrix-vector products whose cost decides whether ARPACK uses threads.
 ARPACK_PRODUCTS = 200
+# Squared norms below these, relative to the largest and absolute, are rounding errors.
+MIN_SQUARE_RATIO, MIN_SQUARE = 1e-10, 1e-20
 
 
 def choose_solver(n: int, k: int) -> str:
     """Return the cheaper of 'dense' and 'arpack' for k eigenpairs of an n x n matrix.
 
-    The dense solver costs O(n^3) whatever k is, ARPACK about 3 k products of O(n^2) and, for
-    larger k, the orthogonalisation of its basis. They break even near k = n / 8, as
-    ``benchmarks/bench_eigensolvers.py`` shows; below a few hundred rows both take milliseconds,
-    and the dense one is exact.
+    The dense solver costs O(n^3) for any k, ARPACK about 3 k products of O(n^2) and, for larger k,
+    the orthogonalisation of its basis. They break even near k = n / 8, as
+    ``benchmarks/bench_eigensolvers.py`` shows. Below a few hundred rows both take milliseconds.
     """
     return "arpack" if n > 300 and k < n / 8 else "dense"
 
@@ -54,6 +60,8 @@ def leading_eigenpairs(
 ) -> tuple[np.ndarray, np.ndarray, str]:
     """Return the k algebraically largest eigenpairs of a symmetric matrix.
 
+    The result is (values, vectors, name of the solver that was used).
+
     Parameters
     ----------
     K : ndarray of shape (n, n)
@@ -62,21 +70,16 @@ def leading_eigenpairs(
         At least 1 and at most n.
     solver : {'auto', 'dense', 'arpack', 'randomized'}, default='auto'
         'auto' is `choose_solver`, and falls back on 'dense' if ARPACK gives up.
-    tol, max_iter : float, int or None
-        Passed to ARPACK; 0 means machine precision.
+    tol : float, default=0
+        Tolerance of ARPACK; 0 is machine precision.
+    max_iter : int, default=None
+        Iteration limit of ARPACK.
     iterated_power : int or 'auto', default='auto'
         Power iterations of the randomised solver.
     random_state : int, RandomState instance or None, default=None
-        Starting vectors of 'arpack' and 'randomized'.
+        Determines the starting vectors of 'arpack' and 'randomized'.
     overwrite : bool, default=False
-        Let the dense solver destroy K, which saves a copy of it.
-
-    Returns
-    -------
-    values : ndarray of shape (k,)
-    vectors : ndarray of shape (n, k)
-    solver : str
-        The solver that was used.
+        Allow the dense solver to overwrite K, which saves a copy of it.
     """
     n = K.shape[0]
     used = choose_solver(n, k) if solver == "auto" else solver
@@ -84,11 +87,11 @@ def leading_eigenpairs(
         used = "dense"  # ARPACK finds at most n - 1 pairs
     if used == "arpack":
         try:
-            # a thread has as little to do in one of many products as in a small matrix
+            # each of the many products is too small for threads
             with one_blas_thread(flops=ARPACK_PRODUCTS * n**2):
                 values, vectors = _arpack(K, k, tol, max_iter, random_state)
         except (ArpackNoConvergence, ArpackError):
-            # a zero matrix, or many equal eigenvalues: no reason to fail unless ARPACK was asked
+            # a zero matrix, or many equal eigenvalues: an error only if ARPACK was asked for
             if solver == "arpack":
                 raise
             used = "dense"
@@ -105,7 +108,7 @@ def leading_eigenpairs(
 
 
 def _arpack(K, k, tol, max_iter, random_state):
-    # A product with a symmetric matrix is bound by reading it: SYMV reads half.
+    # a product with a matrix is limited by memory bandwidth; SYMV reads only half of it
     (symv,) = linalg.get_blas_funcs(("symv",), (K,))
     transposed = K.T if K.flags.c_contiguous else K
     product = LinearOperator(K.shape, matvec=lambda v: symv(1, transposed, v), dtype=K.dtype)
@@ -114,11 +117,10 @@ def _arpack(K, k, tol, max_iter, random_state):
 
 
 def _randomized(K, k, iterated_power, random_state):
-    U, sizes, Vt = randomized_svd(
-        K, k, n_iter=iterated_power, flip_sign=False, random_state=random_state
-    )
-    # singular values are the sizes of eigenvalues; the two bases differ by their signs
-    return sizes * np.sign(np.einsum("ij,ji->j", U, Vt)), U
+    options = {"n_iter": iterated_power, "flip_sign": False, "random_state": random_state}
+    U, s, Vt = randomized_svd(K, k, **options)
+    # singular values are absolute eigenvalues; the two bases differ by their signs
+    return s * np.sign(np.einsum("ij,ji->j", U, Vt)), U
 
 
 @dataclass(frozen=True)
@@ -128,14 +130,14 @@ class KrylovResult:
     Attributes
     ----------
     values : ndarray of shape (k,)
-        Descending.
+        In descending order.
     vectors : ndarray of shape (n, k)
         Orthonormal columns.
     residuals : ndarray of shape (k,)
-        ||K v - nu v|| / nu of each pair, measured and not estimated; for pairs of nearly zero
-        variance, relative to the largest eigenvalue times the root of the machine precision.
+        ||K v - nu v|| / nu of each pair, measured and not estimated. For eigenvalues near zero the
+        denominator is sqrt(eps) times the largest eigenvalue.
     n_products : int
-        Products with K, each with a block of vectors.
+        Number of products of K with a block of vectors.
     converged : bool
         Whether all residuals are at most `tol`, or as small as the precision of K allows.
     """
@@ -161,11 +163,11 @@ def block_krylov(
     """Return the k leading eigenpairs of a symmetric operator that is expensive to multiply with.
 
     A block Lanczos method: the basis B grows by the residuals R = K V - V diag(nu) of the current
-    Ritz vectors V, which is the direction K B adds, and the projected matrix B^T K B gives better
+    Ritz vectors V, which span what K B adds to B, and the projected matrix B^T K B gives better
     ones. All products are with a block of vectors, so that one sweep over a kernel serves all
     components. When the basis is full it restarts from the Ritz vectors; K V is kept as a
-    combination of earlier products, so that a restart costs none. Interrupted, it returns what it
-    has after the last complete product, with a warning.
+    combination of earlier products, so that a restart costs no product. An interrupt returns the
+    result of the last complete product, with a warning.
 
     Parameters
     ----------
@@ -174,24 +176,20 @@ def block_krylov(
     k : int
         Number of pairs.
     tol : float, default=1e-4
-        Largest relative residual ||K v - nu v|| / nu. An eigenvalue is then right to about
-        tol^2 over its relative gap.
+        Largest relative residual ||K v - nu v|| / nu. The relative error of an eigenvalue is then
+        about tol^2 over its relative gap.
     max_products : int, default=100
-        Give up after so many products; the best pairs so far are returned.
+        Largest number of products, after which the best pairs so far are returned.
     start : {'auto', 'random'} or ndarray of shape (n, b), b >= k, default='auto'
         First block, such as the eigenvectors of an approximation. 'auto' takes those of a sample
-        (`nystrom_vectors`), where K is an operator that has samples, and is random otherwise.
+        (`nystrom_vectors`) if K is an operator that has samples, and is random otherwise.
     max_basis : int, default=None
         Columns of the basis before a restart, at least four blocks. None is ten blocks.
     callback : callable, default=None
-        Called with a :class:`akpca.progress.FitProgress` after each product, whose loss is the
-        largest residual and whose model the current `KrylovResult`; a true answer stops.
+        Called with a :class:`akpca.progress.FitProgress` after each product. Its `loss` is the
+        largest residual and its `model` the current `KrylovResult`. A true return value stops.
     random_state : int, RandomState instance or None, default=None
-        Of the sample, or of the random start.
-
-    Returns
-    -------
-    result : KrylovResult
+        Determines the sample, or the random start.
     """
     n = K.shape[0]
     if not 1 <= k <= n:
@@ -225,13 +223,12 @@ def block_krylov(
         largest = np.abs(values).max()
         scale = np.maximum(np.abs(values), np.sqrt(eps) * largest)
         residuals = np.divide(norms, scale, out=np.zeros_like(norms), where=scale > 0)[:k]
-        # no product is better than the precision of K
+        # residuals cannot be smaller than the precision of K
         goal = np.maximum(tol * scale, 8 * eps * largest)[:k]
         converged = bool((norms[:k] <= goal).all()) or basis.shape[1] == n
         result = KrylovResult(values[:k], vectors[:, :k], residuals, n_products, converged)
         state = FitProgress(n_products, max_products, float(residuals.max()), result)
-        stop = callback(state) if callback else False
-        if converged or stop:
+        if (callback and callback(state)) or converged:
             break
         if basis.shape[1] + width > max_basis:
             basis, images = vectors, moved
@@ -242,7 +239,7 @@ def block_krylov(
 
 
 def _start(K, k, rng, *, sampled):
-    """Return the first block of an iteration, a few more than k: they save a sweep."""
+    """Return the first block of an iteration, with some more than k vectors: that saves a sweep."""
     n = K.shape[0]
     width = min(n, k + max(15, k // 3))
     if sampled and hasattr(K, "nystrom_vectors") and 4 * width < n:
@@ -252,14 +249,14 @@ def _start(K, k, rng, *, sampled):
 
 
 def _orthonormal_part(R: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """Return an orthonormal basis of what the columns of R have outside the span of `basis`."""
+    """Return an orthonormal basis of the part of R's columns that is orthogonal to `basis`."""
     R = R / np.linalg.norm(R, axis=0)
-    # by the Gram matrix, at the speed of matrix multiplication; what that loses in accuracy,
-    # the later rounds repair
+    # by the Gram matrix, at the speed of matrix multiplication; the later rounds restore the
+    # accuracy that this loses
     for _ in range(3):
         R = R - basis @ (basis.T @ R)
         squares, U = np.linalg.eigh(R.T @ R)
-        keep = squares > max(1e-10 * squares.max(initial=0), 1e-20)
+        keep = squares > max(MIN_SQUARE_RATIO * squares.max(initial=0), MIN_SQUARE)
         R = R @ (U[:, keep] / np.sqrt(squares[keep]))
     return R[:, : basis.shape[0] - basis.shape[1]]
 
@@ -269,28 +266,22 @@ def power_method(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the k leading eigenpairs of a positive semi-definite matrix, one after another.
 
-    Repeats y <- A y / ||A y|| from a random start until y stands still, takes the eigenvector
-    out of A by deflation, A <- A - lambda v v^T, and goes on with the next. Convergence is as
-    slow as lambda_{j+1} / lambda_j is close to 1: for teaching; use `leading_eigenpairs` for work.
+    Repeats y <- A y / ||A y|| from a random start until y does not change, removes the eigenvector
+    from A by deflation, A <- A - lambda v v^T, and goes on with the next. Convergence is slow if
+    lambda_{j+1} / lambda_j is close to 1. This is for teaching; `leading_eigenpairs` is faster.
 
     Parameters
     ----------
     A : ndarray of shape (n, n)
         Symmetric and positive semi-definite; not changed.
     k : int
-        Number of pairs, at most n.
+        At least 1 and at most n.
     tol : float, default=1e-10
-        An eigenvector is done when a step moves it by less than this.
+        Stop when a step changes the eigenvector by less than this.
     max_iter : int, default=10_000
-        Steps for each eigenvector; reaching it raises an error rather than return a vector that
-        is none.
+        Largest number of steps for each eigenvector. An error is raised if they are not enough.
     random_state : int, RandomState instance or None, default=0
-        Starting vectors.
-
-    Returns
-    -------
-    values : ndarray of shape (k,)
-    vectors : ndarray of shape (n, k)
+        Determines the starting vectors.
     """
     A = np.array(A, dtype=np.float64)
     n = A.shape[0]
@@ -328,22 +319,22 @@ def power_method(
 
 
 def independent_rows(K: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of a kernel matrix that are independent, and the factor L of K among these.
+    """Return the indices of linearly independent rows of a kernel matrix, and its factor there.
 
-    Pivoted Cholesky factorisation: it reveals the rank at a small part of the cost of an
-    eigendecomposition, and what it leaves of a semi-definite matrix has no entry above the last
-    pivot, so that anything else proves the kernel to be indefinite.
+    Pivoted Cholesky factorisation reveals the rank at a small part of the cost of an
+    eigendecomposition. If the matrix is semi-definite, no entry of the remainder exceeds the last
+    pivot; a larger entry shows that the kernel is indefinite.
 
     Parameters
     ----------
     K : ndarray of shape (m, m), float64
     dtype : dtype
-        Precision of the kernel values that the factor will be divided into.
+        Precision of the kernel values to which the factor will be applied.
 
     Returns
     -------
     kept : ndarray of shape (rank,)
-        The row that adds most to those before it first.
+        Indices, in the order in which rows add most to those before them.
     factor : ndarray of shape (rank, rank)
         Lower triangular, in Fortran order, with L L^T = K[kept][:, kept].
     """
@@ -351,12 +342,12 @@ def independent_rows(K: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.nda
     if not np.isfinite(K).all():
         raise ValueError("the kernel matrix has NaN or infinity: scale the data")
     with one_blas_thread(flops=len(K) ** 3 / 3):
-        floor = PIVOT_FLOOR[dtype] * max(diagonal.max(), 0)
+        floor = MIN_PIVOT_RATIO[dtype] * max(diagonal.max(), 0)
         factor, order, rank, _ = linalg.lapack.dpstrf(K, tol=floor, lower=1)
         order = order - 1
         rest = order[rank:]
         left = K[np.ix_(rest, rest)] - factor[rank:, :rank] @ factor[rank:, :rank].T
-    if np.abs(left).max(initial=0) > NEGATIVE_PART[dtype] * np.abs(diagonal).max():
+    if np.abs(left).max(initial=0) > MAX_NEGATIVE_RATIO[dtype] * np.abs(diagonal).max():
         raise ValueError(
             "the kernel matrix has significant negative eigenvalues: the kernel is not positive "
             "semi-definite on these data; choose another kernel or other parameters"
@@ -367,25 +358,21 @@ def independent_rows(K: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.nda
 
 
 def clean_eigenvalues(values: np.ndarray, noise: float) -> np.ndarray:
-    """Set eigenvalues that are zero but for rounding to zero; raise if some are negative.
+    """Set eigenvalues that are zero up to rounding to zero; raise ValueError if some are negative.
 
-    The thresholds are scikit-learn's, with `noise` besides: what rounding leaves of a kernel
-    matrix that centring has all but cancelled.
+    The thresholds are scikit-learn's, but at least `noise`: the rounding error of a kernel matrix
+    that nearly vanishes when it is centred.
     """
-    double = values.dtype == np.float64
-    largest, smallest = values.max(), values.min()
+    dtype, largest, smallest = values.dtype, values.max(), values.min()
     if largest < -noise:
         raise ValueError(
             f"All eigenvalues are negative (maximum is {largest:g}): the kernel matrix is not "
             "positive semi-definite"
         )
-    if smallest < -NEGATIVE_PART[values.dtype] * largest and smallest < -max(
-        1e-10 if double else 1e-6, noise
-    ):
+    if smallest < -max(MAX_NEGATIVE[dtype], noise, MAX_NEGATIVE_RATIO[dtype] * largest):
         raise ValueError(
             f"There are significant negative eigenvalues ({-smallest / largest:g} of the maximum "
             "positive): the kernel is not positive semi-definite on these data; ask for fewer "
             "components or choose another kernel"
         )
-    floor = max((1e-12 if double else 2e-7) * largest, noise)
-    return np.where(values <= floor, 0, values).astype(values.dtype)
+    return np.where(values <= max(MAX_ZERO_RATIO[dtype] * largest, noise), 0, values).astype(dtype)

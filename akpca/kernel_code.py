@@ -1,9 +1,8 @@
-"""The code of kernel PCA, f(x) = W^T k(x, Z) - offset, and the points of feature space it means.
+"""The code of kernel PCA, f(x) = W^T k(x, Z) - offset, and what codes stand for in feature space.
 
 The components v_j = sum_i W_ij phi(z_i) are expanded in points z_i: all fitted samples, landmarks,
-or what a stream has kept. A code is taken relative to a mean of feature space, which is expanded in
-the same points, mean = sum_i c_i phi(z_i), so that the offset is v_j . mean. A code y then stands
-for the point
+or what a stream has kept. A code is relative to a mean in feature space, expanded in the same
+points, mean = sum_i c_i phi(z_i), so that the offset is v_j . mean. A code y stands for the point
 
     P phi = sum_j y_j v_j + mean = sum_i g_i phi(z_i),    g = W y + c,
 
@@ -35,7 +34,7 @@ class KernelCode:
         Z. An operator encodes by its own ``encode(X, weights)``. None if kernel values are
         precomputed.
     weights : ndarray of shape (m, k)
-        W, of components that have norm 1 in feature space.
+        W; components have norm 1 in feature space.
     offset : ndarray of shape (k,)
         Inner products of the components with the mean; zeros if not centred.
     mean_weights : ndarray of shape (m,) or None
@@ -48,7 +47,7 @@ class KernelCode:
         The known samples themselves, often the points.
     means : ndarray of shape (m,) or None
         Inner products of phi(z_i) with the mean, if they are known. They are subtracted from kernel
-        values before these are summed, where less cancels than afterwards.
+        values before summation, to avoid cancellation.
     """
 
     kernel: Kernel | None
@@ -75,19 +74,16 @@ class KernelCode:
     def encode(self, X) -> np.ndarray:
         """Return the codes f(x) of the rows of X, shape (n_new, k), block by block.
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_new, d)
-            Kernel values, of shape (n_new, m), if they are precomputed.
+        X has shape (n_new, d). If kernel values are precomputed, it holds them, (n_new, m).
         """
         if self.kernel is None:
             raise ValueError(
                 "the operator that was fitted has no codes for new samples, only eigenvectors"
             )
+        dtype = np.result_type(X.dtype, self.weights)
         if hasattr(self.points, "encode"):
-            codes = self.points.encode(X, self.weights)
-            return (codes - self.offset).astype(np.result_type(X.dtype, self.weights))
-        codes = np.empty((X.shape[0], self.weights.shape[1]), np.result_type(X.dtype, self.weights))
+            return (self.points.encode(X, self.weights) - self.offset).astype(dtype)
+        codes = np.empty((X.shape[0], self.weights.shape[1]), dtype)
         for rows in gen_batches(X.shape[0], BLOCK_ROWS):
             K = self.kernel(X[rows], self.points)
             codes[rows] = (K if self.means is None else K - self.means) @ self.weights

@@ -1,4 +1,4 @@
-"""What all kernel estimators share: a kernel, the code f(x) = W^T k(x, Z) - offset, and a way back.
+"""What all kernel estimators share: a kernel, the code f(x) = W^T k(x, Z) - offset, a decoder.
 
 A subclass resolves its kernel in `fit` (`_resolve_kernel`), finds components, and ends with
 `_set_code`, which stores one :class:`akpca.kernel_code.KernelCode` and fits the decoder that the
@@ -12,12 +12,7 @@ from numbers import Integral, Real
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    clone,
-)
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -70,7 +65,7 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         ----------
         X : array-like of shape (n_new, n_components)
         preimage : str or Preimage, default=None
-            Another decoder than the fitted one; see the parameter of that name.
+            Use this decoder instead of the fitted one.
 
         Returns
         -------
@@ -107,29 +102,29 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             kernel_params=self.kernel_params,
             n_jobs=self.n_jobs,
         )
-        # the parameter gamma is not that of a kernel object, which has its own
-        own = isinstance(self.kernel, Kernel)
-        self.gamma_ = gamma_of(self.kernel_, n_features) if own else gamma
+        # a kernel object has its own gamma
+        given = isinstance(self.kernel, Kernel)
+        self.gamma_ = gamma_of(self.kernel_, n_features) if given else gamma
         return self.kernel_
 
     def _check_operator(self, operator: LinearOperator):
-        """Note what an operator given in place of X says about samples; return its points."""
+        """Set the attributes that depend on X from an operator; return its points."""
         if self.kernel != "precomputed":
             raise ValueError(f"an operator needs kernel='precomputed', not {self.kernel!r}")
         for name in ("feature_names_in_", "gamma_"):
             vars(self).pop(name, None)
-        self.kernel_ = getattr(operator, "kernel", None)
-        points = operator.points
-        if points is None:
+        kernel = getattr(operator, "kernel", None)
+        if operator.points is None:
             self.n_features_in_ = operator.shape[0]
-            self.kernel_ = None if self.kernel_ is not None else resolve_kernel("precomputed")
+            # with a kernel but no points (`NormalizedOperator`), new samples have no code
+            self.kernel_ = None if kernel is not None else resolve_kernel("precomputed")
         else:
-            self.n_features_in_ = operator.X.shape[1]
-            self.gamma_ = gamma_of(self.kernel_, self.n_features_in_)
-        return points
+            self.kernel_, self.n_features_in_ = kernel, operator.X.shape[1]
+            self.gamma_ = gamma_of(kernel, self.n_features_in_)
+        return operator.points
 
     def _set_code(self, code: KernelCode):
-        """Store the fitted code, and fit the decoder if there is to be one."""
+        """Store the fitted code, and fit `preimage` if it is given."""
         self._code, self._decoder = code, None
         vars(self).pop("preimage_", None)
         if self.preimage is not None:
@@ -147,9 +142,9 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return decoder.fit(self._code)
 
     def _ridge(self, codes):
-        """Return the learned inverse before its fit: a regression with the same kernel, on codes.
+        """Return the unfitted learned inverse, for estimators with `alpha` and `inverse_gamma`.
 
-        It is for estimators with the parameters `alpha` and `inverse_gamma`.
+        It is kernel ridge regression on codes, with the same kernel.
         """
         self.inverse_gamma_ = self.gamma_ if self.inverse_gamma is None else self.inverse_gamma
         if self.inverse_gamma == "scale":

@@ -24,20 +24,21 @@ from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from .kernels import CallableKernel, Precomputed, check_finite
 from .operators import FeatureOperator, KernelOperator, MatrixOperator, has_features
 
-# Relative residual at which a matrix-free solver stops by default: eigenvalues are then right to
-# about the square of it.
+# Relative residual at which a matrix-free solver stops by default. The relative error of
+# eigenvalues is about its square.
 MATRIX_FREE_TOL = 1e-3
-# Up to so many explicit features their covariance matrix is formed and decomposed by LAPACK.
-EXACT_FEATURES = 2000
-HOLD_THE_MATRIX = ("dense", "arpack", "randomized")
+# Largest number of explicit features whose covariance matrix is decomposed by LAPACK.
+MAX_DENSE_FEATURES = 2000
+# Solvers that need the matrix in memory.
+MATRIX_SOLVERS = ("dense", "arpack", "randomized")
 
 
 class KernelPCA(KernelEstimator):
     """Kernel PCA: f(x)_j = sum_i u_ij k(x, x_i) / sqrt(nu_j).
 
-    A drop-in replacement of :class:`sklearn.decomposition.KernelPCA`: the same arguments with the
-    same defaults, the same attributes, the same results up to rounding and the signs of near-ties.
-    What it adds: `center`, `inverse_gamma`, explained variances, the kernels of
+    A drop-in replacement for :class:`sklearn.decomposition.KernelPCA`, with the same arguments,
+    defaults, attributes and results, up to rounding and, for entries of nearly equal size, signs.
+    It adds `center`, `inverse_gamma`, `preimage`, explained variances, the kernels of
     :mod:`akpca.kernels`, a solver that is chosen by cost, operators in place of kernel matrices,
     and `transform` in blocks, whose memory does not grow with the number of new points.
 
@@ -48,7 +49,7 @@ class KernelPCA(KernelEstimator):
         eigenvalue is not zero.
     kernel : {'linear', 'poly', 'rbf', 'sigmoid', 'cosine', 'laplacian', 'chi2', \
 'precomputed'}, Kernel or callable, default='linear'
-        A name, an object of :mod:`akpca.kernels` (whose own parameters hold), or a function of
+        A name, an object of :mod:`akpca.kernels`, which has its own parameters, or a function of
         two samples that returns a number. 'precomputed' means that X is a kernel matrix.
     gamma : float, default=None
         Coefficient of the kernels that have one. None is 1 / n_features.
@@ -64,37 +65,37 @@ class KernelPCA(KernelEstimator):
         Learn `inverse_transform` by kernel ridge regression from codes to samples.
     eigen_solver : {'auto', 'dense', 'arpack', 'randomized', 'krylov'}, default='auto'
         'dense' (LAPACK), 'arpack' and 'randomized' hold the kernel matrix. 'krylov' (block
-        Lanczos) is matrix-free: it needs O(n k) memory and computes each kernel value again in
-        every sweep, or, where that is cheaper, the explicit features of the linear and the
-        degree-2 kernel. 'auto' takes what costs least within `memory_limit`. That is exact,
-        except for more than 2,000 features or a matrix beyond the limit, where residuals are at
-        most `tol`: eigenvalues are then right to about 1e-6 by default.
+        Lanczos) is matrix-free: it needs O(n k) memory and recomputes kernel values in every sweep
+        or, where that is cheaper, uses the explicit features of the linear and the degree-2
+        kernel. 'auto' takes what costs least within `memory_limit`. The result is exact, unless
+        there are more than 2,000 features or the matrix exceeds the limit. Then residuals are at
+        most `tol`, and by default eigenvalues have a relative error of about 1e-6.
     tol : float, default=0
-        Of 'arpack', where 0 is machine precision, and largest relative residual
-        ||K u - nu u|| / nu of the matrix-free solver, where 0 is 1e-3.
+        Tolerance of 'arpack', for which 0 is machine precision. For 'krylov', the largest relative
+        residual ||K u - nu u|| / nu; 0 is 1e-3.
     max_iter : int, default=None
-        Iteration limit of 'arpack'; of 'krylov', sweeps over the kernel, 100 if None.
+        Iteration limit of 'arpack'. For 'krylov', the largest number of sweeps over the kernel;
+        None is 100.
     iterated_power : int or 'auto', default='auto'
         Power iterations of 'randomized'.
     remove_zero_eig : bool, default=False
         Drop components of eigenvalue zero, so that fewer than n_components may be left.
     random_state : int, RandomState instance or None, default=None
-        Starting vectors of 'arpack' and 'randomized'.
+        Determines the starting vectors of all solvers but 'dense'.
     copy_X : bool, default=True
-        Keep a copy of X. False saves memory but holds on to X, which must then not be changed,
-        and centres a precomputed kernel in place.
+        Keep a copy of X. False saves memory, but X must not be changed afterwards, and a
+        precomputed kernel is centred in place.
     n_jobs : int, default=None
         Parallel jobs for a callable kernel.
     center : bool, default=True
         Centre the data in feature space. False is the uncentred variant of the AKPCA report.
     inverse_gamma : float or 'scale', default=None
-        Coefficient of the kernel of the learned inverse, which works on codes and not on samples
-        and so deserves a width of its own. None is `gamma_`, as in scikit-learn; 'scale' is
+        Coefficient of the kernel of the learned inverse, which is a kernel on codes, not on
+        samples, and may need another width. None is `gamma_`, as in scikit-learn; 'scale' is
         1 / (n_components * variance of the codes).
     preimage : {'ridge', 'eigenvector', 'fixed_point', 'distance'} or Preimage, default=None
-        The decoder of `inverse_transform`, from :mod:`akpca.preimage`; it needs no
-        `fit_inverse_transform`. None is scikit-learn's: kernel ridge regression with the same
-        kernel, `alpha` and `inverse_gamma`, if `fit_inverse_transform`.
+        Decoder of `inverse_transform`, from :mod:`akpca.preimage`, which needs no
+        `fit_inverse_transform`. None is the learned inverse, if there is one.
     memory_limit : float, default=2e9
         Bytes that 'auto' may spend on a kernel matrix. A larger one is never formed: a matrix-free
         solver sweeps over it, block by block.
@@ -106,22 +107,21 @@ class KernelPCA(KernelEstimator):
     eigenvalues_ : ndarray of shape (n_components,)
         nu, of the (centred) kernel matrix, in descending order.
     eigenvectors_ : ndarray of shape (n_samples, n_components)
-        u, of unit length; in each, the entry of largest size is positive. Of an eigenvalue zero,
-        some unit vector or zeros.
+        u, of unit length. In each, the entry of largest absolute value is positive. For an
+        eigenvalue of zero, a unit vector or zeros.
     explained_variance_ : ndarray of shape (n_components,)
-        Variance of each code coordinate over the fitted samples, nu / (n - 1); uncentred,
+        Variance of each code coordinate over the fitted samples, nu / (n - 1). Without centring,
         the mean square nu / n.
     explained_variance_ratio_ : ndarray of shape (n_components,)
-        nu divided by the trace of the (centred) kernel matrix, which is the total variance in
-        feature space.
+        nu divided by the trace of the (centred) kernel matrix, the total variance in feature space.
     eigen_solver_ : str
         The solver that was used.
     residuals_ : ndarray of shape (n_components,)
         Relative residuals of the eigenpairs, if the solver was matrix-free.
     kernel_ : Kernel or None
-        The kernel that was used, as an object. None if an operator without one was fitted.
+        The kernel that was used. None if new samples have no kernel values.
     gamma_ : float
-        The value of gamma that was used; that of the kernel, if it is an object.
+        The gamma that was used.
     dual_coef_ : ndarray of shape (n_samples, n_features)
         Coefficients of the learned inverse, if `fit_inverse_transform`.
     inverse_gamma_ : float
@@ -228,8 +228,8 @@ class KernelPCA(KernelEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or operator
             With kernel='precomputed' the kernel matrix, of shape (n_samples, n_samples), or an
-            operator of :mod:`akpca.operators` or :mod:`akpca.distributed`, which is used as it is:
-            `center` is then its own.
+            operator of :mod:`akpca.operators` or :mod:`akpca.distributed`, whose own `center` is
+            used instead of the parameter.
         y : Ignored
 
         Returns
@@ -240,7 +240,7 @@ class KernelPCA(KernelEstimator):
             raise ValueError("Cannot fit_inverse_transform with a precomputed kernel.")
         if isinstance(X, LinearOperator):
             operator, points = X, self._check_operator(X)
-            if self.eigen_solver in HOLD_THE_MATRIX and not isinstance(X, MatrixOperator):
+            if self.eigen_solver in MATRIX_SOLVERS and not isinstance(X, MatrixOperator):
                 operator = MatrixOperator(X.dense(), center=X.center, means=X.means())
         else:
             X = self._validate(X, copy=self.copy_X)
@@ -256,18 +256,9 @@ class KernelPCA(KernelEstimator):
         return self
 
     def fit_transform(self, X, y=None, **params):
-        """Fit to X and return its codes, which costs nothing more than the fit.
+        """Fit to X and return its codes, shape (n_samples, n_components), at no extra cost.
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or operator
-        y : Ignored
-        **params : dict
-            Passed to `fit`.
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_samples, n_components)
+        Parameters are those of `fit`.
         """
         return self.fit(X, **params)._code.codes.copy()
 
@@ -286,20 +277,24 @@ class KernelPCA(KernelEstimator):
 
     def _choose_route(self, X):
         """Return 'matrix', 'features' or 'krylov': hold K, write phi down, or do neither."""
-        n, d = X.shape
-        if self.eigen_solver in HOLD_THE_MATRIX:
+        if self.eigen_solver in MATRIX_SOLVERS:
             return "matrix"
-        k, cost = self._n_wanted(n), {}
+        # Costs are equivalent numbers of floating-point operations, whose factors were measured:
+        # see benchmarks/bench_large.py.
+        (n, d), k, cost = X.shape, self._n_wanted(X.shape[0]), {}
+        block = 1.25 * k + 8
         if has_features(self.kernel_) and not sparse.issparse(X):
-            n_features = FeatureOperator.count_features(self.kernel_, d)
-            if k <= n_features:
-                cost["features"] = _feature_cost(n, n_features, k)
+            D = FeatureOperator.count_features(self.kernel_, d)
+            if k <= D <= MAX_DENSE_FEATURES:  # their covariance and LAPACK
+                cost["features"] = n * D**2 + 4 * D**3
+            elif k <= D:  # five sweeps over the features, each used twice
+                cost["features"] = 5 * n * D * (4 * block + 60)
         if isinstance(self.kernel_, CallableKernel) or (
             self.eigen_solver == "auto" and X.dtype.itemsize * n**2 <= self.memory_limit
-        ):
-            cost["matrix"] = _matrix_cost(n, d, k)
-        else:
-            cost["krylov"] = _sweep_cost(n, d, k)
+        ):  # half of the kernel matrix and its mirror image, then about 3 k products, or LAPACK
+            cost["matrix"] = n**2 * (d + 600) + min(20 * k * n**2, 4 * n**3)
+        else:  # five sweeps over half of the kernel matrix, each value used twice
+            cost["krylov"] = 5 * n**2 * (d + 2 * block + 100)
             self._require_n_components(n)
         return min(cost, key=cost.get)
 
@@ -314,12 +309,12 @@ class KernelPCA(KernelEstimator):
         return n if self.n_components is None else min(n, self.n_components)
 
     def _decompose(self, operator, given):
-        """Return eigenvalues, eigenvectors, the trace and, of an iteration, residuals."""
+        """Return eigenvalues, eigenvectors, the trace and the residuals, None if not iterative."""
         k = self._n_wanted(operator.shape[0])
         if isinstance(operator, FeatureOperator):
             values, vectors, residuals = self._decompose_features(operator, k)
         elif isinstance(operator, MatrixOperator) and self.eigen_solver != "krylov":
-            # before the solver destroys the matrix
+            # before the solver overwrites the matrix
             total = operator.trace()
             values, vectors, self.eigen_solver_ = leading_eigenpairs(
                 operator.K,
@@ -344,14 +339,12 @@ class KernelPCA(KernelEstimator):
         self.eigen_solver_ = "dense"
         if found == 0:  # all samples are zero
             return values, vectors, residuals
-        if operator.n_features <= EXACT_FEATURES:
-            values[:found], W, _ = leading_eigenpairs(
-                operator.covariance.dense(), found, solver="dense"
-            )
+        if operator.n_features <= MAX_DENSE_FEATURES:
+            C = operator.covariance.dense()
+            values[:found], W, _ = leading_eigenpairs(C, found, solver="dense")
         else:
             values[:found], W, residuals = self._iterate(operator.covariance, found)
-        # u = Phi w / sqrt(nu); what is zero but for rounding stays out of the division, and the
-        # data may span fewer features than components were asked for
+        # u = Phi w / sqrt(nu), avoiding division by eigenvalues that are zero up to rounding
         roots = np.sqrt(np.maximum(values, np.finfo(operator.dtype).eps * max(values[0], 0)))
         vectors[:, :found] = operator.from_features(W) / np.where(roots > 0, roots, 1)[:found]
         return values, vectors, residuals
@@ -376,7 +369,7 @@ class KernelPCA(KernelEstimator):
 
     def _set_components(self, operator, values, vectors, total, residuals, points):
         n, dtype, center = len(vectors), operator.dtype, operator.center
-        # what a few roundings of each entry can leave of a matrix of this size
+        # bound on the rounding error of an eigenvalue
         noise = 4 * np.finfo(dtype).eps * np.abs(operator.plain_diagonal()).sum(dtype=np.float64)
         values, vectors = values.astype(dtype), vectors.astype(dtype)
         values = clean_eigenvalues(values, noise)
@@ -411,27 +404,6 @@ class KernelPCA(KernelEstimator):
 
     def _fit_inverse(self):
         """Learn the inverse as scikit-learn does: with the same kernel, on codes."""
-        codes = self._code.codes
-        self._decoder = ridge = self._ridge(codes).fit(self._code)
-        self.dual_coef_, self.X_transformed_fit_ = ridge.dual_coef_, codes
-
-
-# Costs in floating-point operations, or what takes as long. The factors were measured; they decide
-# only which of several right answers is computed. See benchmarks/bench_large.py.
-
-
-def _matrix_cost(n, d, k):
-    """Half of the kernel matrix and its mirror image, then about 3 k products, or LAPACK."""
-    return n**2 * (d + 600) + min(20 * k * n**2, 4 * n**3)
-
-
-def _feature_cost(n, n_features, k):
-    """Form the covariance of few features, or sweep five times over many, using them twice."""
-    if n_features <= EXACT_FEATURES:
-        return n * n_features**2 + 4 * n_features**3
-    return 5 * n * n_features * (4 * (1.25 * k + 8) + 60)
-
-
-def _sweep_cost(n, d, k):
-    """About five sweeps over half of the kernel matrix, whose values are used twice."""
-    return 5 * n**2 * (d + 2 * (1.25 * k + 8) + 100)
+        self.X_transformed_fit_ = self._code.codes
+        self._decoder = self._ridge(self._code.codes).fit(self._code)
+        self.dual_coef_ = self._decoder.dual_coef_

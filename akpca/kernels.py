@@ -12,9 +12,9 @@ scikit-learn's ``get_params`` and ``set_params``, so that ``kernel__gamma`` can 
 Writing one's own kernel takes one method; see `Kernel`.
 
 The contract, stated once: ``X`` and ``Y`` are dense arrays or sparse matrices whose rows are
-samples; float32 in gives float32 out, anything else float64; a matrix is filled in blocks of rows,
-so that nothing of its size is needed besides the result, and of a symmetric matrix only one
-triangle is computed. ``gamma=None`` means one over the number of features, as in scikit-learn.
+samples. float32 input gives float32 output, anything else float64. A matrix is filled in blocks of
+rows, so that temporary arrays stay small, and only one triangle of a symmetric matrix is computed.
+``gamma=None`` means one over the number of features, as in scikit-learn.
 """
 
 from __future__ import annotations
@@ -34,19 +34,21 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from .threads import one_blas_thread
 
-# Rows of a kernel matrix made at a time: wide enough for full matrix-multiplication speed,
-# narrow enough that the block's temporaries stay a small part of the matrix.
+# Rows of a kernel matrix computed at a time: enough for full matrix-multiplication speed, with
+# temporary arrays that are a small part of the matrix.
 BLOCK_ROWS = 512
-# Rows of the square blocks on whose diagonal a kernel without a `diag` of its own finds k(x, x).
+# Rows of the square blocks whose diagonals give k(x, x), for kernels that do not define `diag`.
 DIAGONAL_ROWS = 32
+# Largest gamma ||x||^2 for which the RBF kernel is computed in float32.
+FLOAT32_LIMIT = 8
 
 
 class Kernel(BaseEstimator):
     """Base class: fills a kernel matrix block by block.
 
-    A subclass defines `values`, or `fill` if it can write into a given array. What is computed
-    from each row alone, such as norms, is best returned by `row_terms`, which is then called once
-    for a whole data set; and `diag` is best overridden where k(x, x) is simple.
+    A subclass defines `values`, or `fill` if it can write into a given array. Define `row_terms`
+    for what depends on one row alone, such as norms: it is called once for a whole data set.
+    Override `diag` where k(x, x) has a simple form.
 
     Examples
     --------
@@ -71,7 +73,7 @@ class Kernel(BaseEstimator):
             raise TypeError(f"{cls.__name__} must define values(X, Y), a block of kernel values")
 
     def row_terms(self, X) -> np.ndarray | None:
-        """Return what `fill` wants to know of each row of X, shape (n,), or None."""
+        """Return one number per row of X that `fill` needs, shape (n,), or None."""
         return None
 
     def values(self, X, Y) -> np.ndarray:
@@ -93,17 +95,9 @@ class Kernel(BaseEstimator):
         return out
 
     def __call__(self, X, Y=None) -> np.ndarray:
-        """Return the kernel matrix of X, or between X and Y.
+        """Return the matrix k(X, Y), shape (n, m), of samples X (n, d) and Y (m, d).
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n, d)
-        Y : {array-like, sparse matrix} of shape (m, d), default=None
-            None means X itself, and is faster than passing X twice.
-
-        Returns
-        -------
-        K : ndarray of shape (n, m)
+        Y=None means X itself, and is faster than passing X twice.
         """
         X = check_samples(X, "X")
         symmetric = Y is None
@@ -122,7 +116,7 @@ class Kernel(BaseEstimator):
                 self.fill(block, X[rows], Y[others], part(x_terms, rows), part(y_terms, others))
                 if symmetric:
                     K[rows.stop :, rows] = block[:, rows.stop - rows.start :].T
-                    # the square on the diagonal has the rounding of two different GEMM orders
+                    # rounding makes the square on the diagonal slightly asymmetric
                     corner = K[rows, rows]
                     corner[:] = (corner + corner.T) / 2
         if symmetric:
@@ -130,18 +124,16 @@ class Kernel(BaseEstimator):
         return K
 
     def __add__(self, other) -> Kernel:
-        return Sum(self, _as_kernel(other)) if isinstance(other, Kernel | Real) else NotImplemented
+        return _combined(Sum, self, other)
 
     def __radd__(self, other) -> Kernel:
-        return Sum(_as_kernel(other), self) if isinstance(other, Real) else NotImplemented
+        return _combined(Sum, other, self)
 
     def __mul__(self, other) -> Kernel:
-        if not isinstance(other, Kernel | Real):
-            return NotImplemented
-        return Product(self, _as_kernel(other))
+        return _combined(Product, self, other)
 
     def __rmul__(self, other) -> Kernel:
-        return Product(_as_kernel(other), self) if isinstance(other, Real) else NotImplemented
+        return _combined(Product, other, self)
 
 
 class UnitDiagonal:
@@ -170,7 +162,7 @@ class Linear(Kernel):
 class Polynomial(Kernel):
     """k(x, y) = (gamma x.y + coef0)^degree: all products of up to `degree` coordinates.
 
-    With ``coef0=0`` only the products of exactly `degree` coordinates. The report's degree-2
+    With ``coef0=0`` these are the products of exactly `degree` coordinates. The report's degree-2
     kernel (x.y)^2 is ``Polynomial(degree=2, gamma=1, coef0=0)``.
     """
 
@@ -195,7 +187,7 @@ class Polynomial(Kernel):
         values += self.coef0
         if self.degree == 2:
             return np.square(values, out=values)
-        # a negative base with a fractional degree is caught by whoever uses the matrix
+        # a negative base with a fractional degree gives NaN, which `check_finite` reports
         with np.errstate(invalid="ignore"):
             return np.power(values, self.degree, out=values)
 
@@ -213,15 +205,11 @@ class RBF(UnitDiagonal, Kernel):
 
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
         gamma = gamma_of(self, X.shape[1])
-        # ||x - y||^2 = ||x||^2 - 2 x.y + ||y||^2 cancels. In float32 that costs about
-        # gamma ||x||^2 1e-7 of k, which is nothing for data of moderate norm; beyond that the
-        # block is computed in float64.
+        # The sum ||x||^2 - 2 x.y + ||y||^2 loses digits by cancellation. In float32 the relative
+        # error of k is about 1e-7 gamma ||x||^2; if that is too much, use float64.
         largest = max(x_terms.max(initial=0), y_terms.max(initial=0))
-        if out.dtype == np.float32 and gamma * largest > 8:
-            X, Y = X.astype(np.float64), Y.astype(np.float64)
-            exact, x_terms, y_terms = np.empty(out.shape), self.row_terms(X), self.row_terms(Y)
-            self.fill(exact, X, Y, x_terms, y_terms)
-            out[:] = exact
+        if out.dtype == np.float32 and gamma * largest > FLOAT32_LIMIT:
+            out[:] = self.values(X.astype(np.float64), Y.astype(np.float64))
             return
         _inner_products(out, X, Y)
         out *= 2 * gamma
@@ -273,7 +261,7 @@ class Cosine(Kernel):
 
 @dataclass
 class Laplacian(UnitDiagonal, Kernel):
-    """k(x, y) = exp(-gamma ||x - y||_1): like the RBF, but with a peak, hence less smooth."""
+    """k(x, y) = exp(-gamma ||x - y||_1): like the RBF kernel, but not differentiable at x = y."""
 
     gamma: float | None = None
 
@@ -392,13 +380,9 @@ KERNELS: dict[str, type[Kernel]] = {
 
 
 def make_kernel(name: str, **params: Any) -> Kernel:
-    """Return the kernel called `name`, with those of `params` that it has.
+    """Return the kernel called `name` in `KERNELS`.
 
-    Parameters
-    ----------
-    name : {'linear', 'poly', 'rbf', 'sigmoid', 'cosine', 'laplacian', 'chi2'}
-    **params : gamma, degree, coef0
-        Parameters that a kernel does not have are left out, so that one call serves all.
+    `params` are gamma, degree and coef0. Those that the kernel does not have are ignored.
     """
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {sorted(KERNELS)}, got {name!r}")
@@ -418,10 +402,11 @@ def resolve_kernel(
         samples (with `kernel_params` and `n_jobs`).
     kernel_params : dict, default=None
     n_jobs : int, default=None
-    **params : gamma, degree, coef0
+    **params : dict
+        gamma, degree and coef0, as in `make_kernel`.
     """
     if isinstance(kernel, Kernel):
-        return deepcopy(kernel)  # what is fitted must not change with the caller's object
+        return deepcopy(kernel)  # a fitted kernel must not change with the caller's object
     if isinstance(kernel, str):
         return Precomputed() if kernel == "precomputed" else make_kernel(kernel, **params)
     return CallableKernel(kernel, kernel_params, n_jobs)
@@ -434,7 +419,7 @@ def gamma_of(kernel: Kernel, n_features: int) -> float:
 
 
 def with_gamma(kernel: Kernel, gamma: float) -> Kernel:
-    """Return a copy of a kernel with another gamma, in all parts that have one."""
+    """Return a copy of a kernel in which all parts that have a gamma get this one."""
     kernel = deepcopy(kernel)
     names = [name for name in kernel.get_params() if name.split("__")[-1] == "gamma"]
     return kernel.set_params(**dict.fromkeys(names, gamma))
@@ -448,7 +433,7 @@ def check_samples(X, name: str):
 
 
 def check_finite(values: np.ndarray, kernel: Kernel, name: str = "X") -> np.ndarray:
-    """Return what was computed from kernel values; raise if it is not finite."""
+    """Return `values`; raise ValueError if some are not finite."""
     if not np.isfinite(values).all():
         raise ValueError(
             f"{kernel!r} gives NaN or infinity on {name}: scale the data or choose other parameters"
@@ -461,22 +446,23 @@ def part(terms: np.ndarray | None, rows: slice) -> np.ndarray | None:
     return None if terms is None else terms[rows]
 
 
-def half_shift(means: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return s with K_ij - s_i - s_j the centred kernel, from the row means of K."""
+def centering_shift(means: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return s, shape (n,), with K_ij - s_i - s_j the centred kernel, from the row means of K."""
     return (means - means.mean() / 2).astype(dtype)
 
 
 def center_in_place(K: np.ndarray, means: np.ndarray) -> None:
     """Centre a symmetric kernel matrix in feature space, K <- H K H, from its row means."""
-    with np.errstate(invalid="ignore"):  # what is not finite shows in the means
-        shift = half_shift(means, K.dtype)
+    with np.errstate(invalid="ignore"):  # callers check the means for NaN
+        shift = centering_shift(means, K.dtype)
         for rows in gen_batches(len(K), BLOCK_ROWS):
             K[rows] -= shift
             K[rows] -= shift[rows, None]
 
 
-def _as_kernel(other: Kernel | Real) -> Kernel:
-    return other if isinstance(other, Kernel) else Constant(float(other))
+def _combined(make: type[Kernel], *parts) -> Kernel:
+    parts = [Constant(float(k)) if isinstance(k, Real) else k for k in parts]
+    return make(*parts) if all(isinstance(k, Kernel) for k in parts) else NotImplemented
 
 
 def _inner_products(out: np.ndarray, X, Y) -> None:

@@ -7,8 +7,8 @@ products are the Nyström approximation of the kernel,
     F(x).F(y) = k(x, Z) k(Z, Z)^-1 k(Z, y),
 
 and PCA of F over all n points is kernel PCA within that span. It takes one sweep over the data in
-blocks of rows, which leaves an m x m matrix: time O(n m (d + m)), memory O(m^2 + m d), whatever n
-is. What is lost is only what the landmarks do not span, and `error_` says how much that is.
+blocks of rows, which gives an m x m matrix, in time O(n m (d + m)) and memory O(m^2 + m d), for any
+n. Only what the landmarks do not span is lost, and `error_` says how much that is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 
-from .eigen import NEGATIVE_PART, clean_eigenvalues, independent_rows, leading_eigenpairs
+from .eigen import MAX_NEGATIVE_RATIO, clean_eigenvalues, independent_rows, leading_eigenpairs
 from .kernel_code import KernelCode
 from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from .kernels import BLOCK_ROWS, center_in_place, check_finite
@@ -34,10 +34,14 @@ from .preimage import solve_factor
 from .threads import one_blas_thread
 
 SAMPLINGS = ("uniform", "kmeans", "leverage")
-# Landmarks by default, at most.
+# Largest default number of landmarks.
 DEFAULT_LANDMARKS = 1000
-# Steps of k-means from a uniform sample: more gain next to nothing.
+# Number of k-means steps; more improve the result little.
 KMEANS_STEPS = 3
+# Fraction of a uniform sample that is added to leverage scores, so that m samples can be drawn.
+UNIFORM_FRACTION = 1e-3
+# A ridge below this fraction of the trace is rounding.
+MIN_RIDGE_RATIO = 1e-12
 
 
 class _Sums(NamedTuple):
@@ -67,10 +71,10 @@ class NystromKernelPCA(KernelEstimator):
     ----------
     n_components : int, default=None
         k, the size of the code; at most the number of landmarks. None keeps all components whose
-        eigenvalue is not zero. More components than there are is an error.
+        eigenvalue is not zero. Asking for more components than there are is an error.
     n_landmarks : int, default=None
-        m, at most the number of samples (of the first batch, with `partial_fit`). None is 1000,
-        or all samples if there are fewer.
+        m, at most the number of samples (with `partial_fit`, of samples in the first batch). None
+        is 1000, or all samples if there are fewer.
     kernel : {'linear', 'poly', 'rbf', 'sigmoid', 'cosine', 'laplacian', 'chi2', \
 'precomputed'}, Kernel or callable, default='rbf'
         As in `KernelPCA`, but positive semi-definite on the data. With 'precomputed', `fit` takes
@@ -80,45 +84,44 @@ class NystromKernelPCA(KernelEstimator):
     sampling : {'uniform', 'kmeans', 'leverage'}, default='uniform'
         How landmarks are chosen. 'uniform' draws samples without replacement. 'leverage' draws
         them with probabilities proportional to their ridge leverage scores, estimated from a
-        uniform pilot sample of m, which costs about another fit and favours points that a uniform
-        sample represents badly. 'kmeans' takes the centres of clusters of the samples.
+        uniform pilot sample of m points, which costs about another fit and favours points that a
+        uniform sample represents badly. 'kmeans' takes the centres of clusters of the samples.
     orthonormal : bool, default=True
         False is the version of the AKPCA report, equations (13) and (14): the eigenpairs of the
         landmarks' kernel matrix alone, extended to all points. It needs no sweep, but its
         eigenvectors are not orthonormal over the samples, its eigenvalues can be too large, and
         centring is by the mean of the landmarks. See the notes.
     fit_inverse_transform, alpha, inverse_gamma
-        As in `KernelPCA`. The regression is fitted to all samples, but has its kernels at the
-        landmarks' codes.
+        As in `KernelPCA`. The regression is fitted to all samples, with the codes of the landmarks
+        as centres.
     preimage : {'ridge', 'eigenvector', 'fixed_point', 'distance'} or Preimage, default=None
         As in `KernelPCA`, with the landmarks as known samples.
     random_state : int, RandomState instance or None, default=None
-        Choice of landmarks and starting vectors of the eigensolver.
+        Determines the landmarks and the starting vectors of the eigensolver.
 
     Attributes
     ----------
     eigenvalues_ : ndarray of shape (n_components,)
-        Of the (centred) approximated kernel matrix, in descending order; none is above that of
-        the exact matrix. With orthonormal=False, equation (14).
+        Of the (centred) approximated kernel matrix, in descending order; none exceeds that of the
+        exact matrix. With orthonormal=False, equation (14).
     explained_variance_ : ndarray of shape (n_components,)
-        Eigenvalues divided by n - 1; uncentred, by n.
+        Eigenvalues divided by n - 1. Without centring, by n.
     explained_variance_ratio_ : ndarray of shape (n_components,)
-        Eigenvalues divided by the trace of the kernel matrix less n times the squared norm of the
-        mean of F: the total variance in feature space but for the part of the mean that the
-        landmarks do not span, which makes a ratio too small, never too large. With
-        orthonormal=False, shares of the landmarks' variance.
+        Eigenvalues divided by the total variance in feature space, tr K - n ||mean of F||^2. The
+        mean of F lacks the part that the landmarks do not span, so that a ratio can be too small,
+        but not too large. With orthonormal=False, fractions of the landmarks' variance.
     error_ : float
-        Relative error of the approximation, (tr K - tr F F^T) / tr K, between 0 and 1; not
-        centred. Only with orthonormal=True.
+        Relative error of the approximation, (tr K - tr F F^T) / tr K, between 0 and 1, without
+        centring. Only with orthonormal=True.
     landmarks_ : {ndarray, sparse matrix} of shape (n_kept, n_features)
-        Landmarks, the one that adds most to those before it first. Those that add nothing, such
-        as duplicates, are left out, unless orthonormal=False.
+        Landmarks, in the order in which they add most to those before them. Those that add
+        nothing, such as duplicates, are left out, unless orthonormal=False.
     landmark_indices_ : ndarray of shape (n_kept,) or None
-        Their rows in X (in the first batch, with `partial_fit`); None with sampling='kmeans'.
+        Their rows in X (with `partial_fit`, in the first batch). None with sampling='kmeans'.
     n_samples_seen_ : int
-        n.
+        Number of samples, n.
     inverse_centers_ : ndarray of shape (n_centers, n_components)
-        Codes at which the learned inverse has its kernels, if `fit_inverse_transform`.
+        Centres of the learned inverse, if `fit_inverse_transform`.
     kernel_, gamma_, preimage_, inverse_gamma_, dual_coef_
         As in `KernelPCA`.
     n_features_in_ : int
@@ -127,14 +130,14 @@ class NystromKernelPCA(KernelEstimator):
     Notes
     -----
     The report's (13) approximates the unit eigenvectors of K by sqrt(m) / (n lambda) k(X, Z) v,
-    with (lambda, v) an eigenpair of k(Z, Z). For m = n that should be v and is v / sqrt(n). The
-    factor of Williams and Seeger, sqrt(m / n) / lambda, is right and is the one used. With it and
+    with (lambda, v) an eigenpair of k(Z, Z). For m = n it gives v / sqrt(n) instead of v. The
+    factor of Williams and Seeger, sqrt(m / n) / lambda, is right and is used here. With it and
     (14), codes are k(x, Z) v / sqrt(lambda): kernel PCA of the landmarks. The scale n / m of (14)
     is that of a uniform sample, so that no other `sampling` is allowed with orthonormal=False.
 
     See Also
     --------
-    KernelPCA : Without landmarks: exact, also where the kernel matrix does not fit into memory.
+    KernelPCA : Exact kernel PCA, also if the kernel matrix does not fit into memory.
     DataSpanAKPCA : Autoencoding within the span of landmarks.
 
     References
@@ -215,10 +218,8 @@ class NystromKernelPCA(KernelEstimator):
         -------
         self : object
         """
-        if isinstance(X, LinearOperator):
-            operator = self._check_operator_options(X)
-        else:
-            operator = self._as_operator(X)
+        given = isinstance(X, LinearOperator)
+        operator = self._check_operator_options(X) if given else self._as_operator(X)
         K = self._choose_landmarks(operator)
         if self.orthonormal:
             self._decompose(operator.sum_over_samples(self._sweep, _add))
@@ -229,7 +230,7 @@ class NystromKernelPCA(KernelEstimator):
         return self
 
     def _check_operator_options(self, operator):
-        """Return an operator given in place of samples, of which only a few and sums come here."""
+        """Return the operator, after a check; only landmarks and sums over samples are gathered."""
         self._check_operator(operator)
         if operator.points is None:
             raise ValueError("the Nyström method needs an operator that has samples")
@@ -260,11 +261,11 @@ class NystromKernelPCA(KernelEstimator):
     @available_if(_takes_batches)
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
-        """Take in one more batch of a stream.
+        """Update the model with one batch of a stream.
 
-        Landmarks are chosen among the first batch and then stay; all else is as if `fit` had had
-        those landmarks and all batches at once. A batch that is refused leaves no trace. Not with
-        orthonormal=False or fit_inverse_transform=True.
+        Landmarks are chosen from the first batch and kept. Otherwise the result is that of `fit`
+        with these landmarks and all batches. An error leaves the model unchanged. Not available
+        with orthonormal=False or fit_inverse_transform=True.
 
         Parameters
         ----------
@@ -304,7 +305,7 @@ class NystromKernelPCA(KernelEstimator):
                 "orthonormal=False takes the landmarks for a uniform sample, so that it needs "
                 f"sampling='uniform', got sampling={self.sampling!r}"
             )
-        # nothing of an earlier fit may outlive this one
+        # remove the attributes of an earlier fit
         for name in ("_code", "eigenvalues_", "error_", "dual_coef_", "n_samples_seen_"):
             vars(self).pop(name, None)
         self._dtype = operator.dtype
@@ -315,11 +316,10 @@ class NystromKernelPCA(KernelEstimator):
             if self.sampling == "uniform" or m == n:
                 indices = rng.permutation(n)[:m]
             else:
-                # a little of a uniform sample besides, so that there are always m to be drawn
-                scores = self._leverage_scores(X, m, rng) + 1e-3 * m / n
+                scores = self._leverage_scores(X, m, rng) + UNIFORM_FRACTION * m / n
                 indices = rng.choice(n, m, replace=False, p=scores / scores.sum())
             landmarks = operator.take(indices)
-        # the small matrix in double precision, whatever the samples have
+        # the small matrix is always in double precision
         K = check_finite(self.kernel_(landmarks.astype(np.float64)), self.kernel_)
         kept, self._factor = independent_rows(K, self._dtype)
         if not self.orthonormal:
@@ -333,17 +333,18 @@ class NystromKernelPCA(KernelEstimator):
 
         One level of the recursion of Musco and Musco (2017): with a uniform sample S of m, K is
         replaced by what S leaves unexplained, (K - K_S (K_SS + m/n ridge I)^-1 K_S^T) / ridge.
-        The ridge is theirs for m landmarks: the mean energy beyond rank k, m = 4 k log k or so.
+        The ridge is theirs, the sum of the eigenvalues beyond the first k divided by k, with m
+        about 4 k log k.
         """
         n = X.shape[0]
         pilot = X[rng.permutation(n)[:m]]
         K = check_finite(self.kernel_(pilot.astype(np.float64)), self.kernel_)
         values = linalg.eigvalsh(K)[::-1]
-        if values[-1] < -1e-5 * abs(values[0]):
+        if values[-1] < -MAX_NEGATIVE_RATIO[K.dtype] * abs(values[0]):
             raise ValueError(self._indefinite())
         k = int(np.ceil(m / (4 * np.log(m + 2))))
         ridge = values[k:].sum() / k
-        if ridge <= 1e-12 * values.sum():  # the pilot has rank k: all points are alike
+        if ridge <= MIN_RIDGE_RATIO * values.sum():  # rank k: all samples are equally important
             return np.ones(n)
         factor = linalg.cholesky(K + ridge * np.eye(m), lower=True)
         scores = np.empty(n)
@@ -359,7 +360,7 @@ class NystromKernelPCA(KernelEstimator):
         K = check_finite(self.kernel_(X, self.landmarks_), self.kernel_)
         F = solve_factor(self._factor, K)
         missed = check_finite(diagonal, self.kernel_) - row_norms(F, squared=True)
-        if missed.min() < -NEGATIVE_PART[self._dtype] * np.abs(diagonal).max():
+        if missed.min() < -MAX_NEGATIVE_RATIO[self._dtype] * np.abs(diagonal).max():
             raise ValueError(self._indefinite())
         return F, missed
 
@@ -368,20 +369,20 @@ class NystromKernelPCA(KernelEstimator):
         m = self.landmarks_.shape[0]
         gram, total = np.zeros((m, m)), np.zeros(m)
         trace = missed = 0.0
-        # a batch of single precision is not enough for landmarks that were kept in double
+        # landmarks in double precision need batches in double precision
         dtype, size = np.result_type(X.dtype, self._dtype), max(BLOCK_ROWS, 2 * m)
         with one_blas_thread(flops=2.0 * size * m * max(m, X.shape[1])):
             for rows in gen_batches(X.shape[0], size):
                 part = X[rows].astype(dtype, copy=False)
                 diagonal = self.kernel_.diag(part)
-                F, left = self._features(part, diagonal)
-                # The features, not the kernel values: their Gram matrix needs no division by the
-                # small eigenvalues of k(Z, Z) afterwards, which would blow up rounding. NumPy
-                # takes a matrix times its own transpose for what it is, at half the cost.
+                F, missed_here = self._features(part, diagonal)
+                # Sum features, not kernel values: the latter would have to be divided by the small
+                # eigenvalues of k(Z, Z) afterwards, which amplifies rounding errors. NumPy computes
+                # F.T @ F at half the cost of a general product.
                 gram += F.T @ F
                 total += F.sum(axis=0, dtype=np.float64)
                 trace += diagonal.sum(dtype=np.float64)
-                missed += left.sum(dtype=np.float64)
+                missed += missed_here.sum(dtype=np.float64)
         return _Sums(X.shape[0], trace, missed, total, gram)
 
     def _decompose(self, sums):
@@ -413,7 +414,7 @@ class NystromKernelPCA(KernelEstimator):
         values, V = self._eigenpairs(centred, trace, n)
         coef = V / np.sqrt(values)
         if self.center:
-            coef -= coef.mean(axis=0)  # zero but for rounding
+            coef -= coef.mean(axis=0)  # zero up to rounding
         offset = means @ coef if self.center else np.zeros(len(values))
         scale = n / m  # (14)
         mean_part = (np.full(m, 1 / m), float(means.mean()))
@@ -435,7 +436,7 @@ class NystromKernelPCA(KernelEstimator):
         return values[:rank], V[:, :rank]
 
     def _set_components(self, values, coef, offset, codes, mean_part, variance, n):
-        # KernelPCA's convention for signs, as far as it goes without the codes of all samples
+        # KernelPCA's convention for signs, applied to the codes of the landmarks
         largest = np.abs(codes).argmax(axis=0)
         signs = np.where(codes[largest, np.arange(len(values))] < 0, -1, 1)
         dtype = self._dtype
@@ -474,11 +475,11 @@ class NystromKernelPCA(KernelEstimator):
 
 
 def cluster_centers(X, m: int, rng) -> np.ndarray:
-    """Return the centres of m clusters of the rows of X, dense, after a few steps of k-means.
+    """Return the centres of m clusters of the rows of X, shape (m, d), dense, by k-means.
 
-    Started at a uniform sample, as three steps get nearly all of what clusters can do here:
-    k-means++ and steps till convergence cost several times the fit. By hand, since
-    scikit-learn's threads add up in any order, and the same seed would not give the same bits.
+    The start is a uniform sample, and `KMEANS_STEPS` steps are enough: k-means++ and steps until
+    convergence cost several times the fit. scikit-learn's k-means is not used, because its threads
+    add in arbitrary order, so that results would not be reproducible to the bit.
     """
     n = X.shape[0]
     centers = X[rng.permutation(n)[:m]]
@@ -494,6 +495,6 @@ def cluster_centers(X, m: int, rng) -> np.ndarray:
         members = sparse.csr_matrix((np.ones(n, X.dtype), (nearest, np.arange(n))), (m, n))
         sums = members @ X
         sums = sums.toarray() if sparse.issparse(sums) else sums
-        # a cluster without members, as duplicates make them, stays where it was
+        # an empty cluster, as with duplicates, keeps its centre
         centers = np.where(sizes > 0, sums / np.maximum(sizes, 1), centers).astype(X.dtype)
     return centers

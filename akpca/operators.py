@@ -5,12 +5,12 @@ of the data centred in feature space. All are :class:`scipy.sparse.linalg.Linear
 SciPy's solvers take them, and all keep one contract:
 
 - ``operator @ V`` is the product with (n,) or (n, s) vectors, float64, in one sweep over the
-  kernel: many vectors at once cost little more than one;
-- ``dtype`` is that of the kernel values, ``center`` tells whether it stands for H K H;
+  kernel: a block of vectors costs little more than one vector;
+- ``dtype`` is that of the kernel values, ``center`` tells whether the operator is H K H;
 - ``rows(indices)``, ``diagonal()``, ``trace()``, ``frobenius_norm()`` and ``dense()`` are those of
   the operator itself; ``means()`` are the row means of the plain K;
-- ``points`` are the samples by which new ones can be encoded, or None;
-- memory is bounded by `TILE` kernel values besides the vectors.
+- ``points`` are the samples, with which new ones can be encoded, or None;
+- besides the vectors, at most `TILE_VALUES` kernel values per thread are in memory.
 
 Kernel values are computed in the precision of the data and summed in float64.
 """
@@ -36,30 +36,27 @@ from .kernels import (
     Linear,
     Polynomial,
     center_in_place,
+    centering_shift,
     check_finite,
     check_samples,
     gamma_of,
-    half_shift,
     part,
 )
 from .threads import blas_threads, one_blas_thread
 
-# A tile of the kernel matrix: small enough to stay in cache between the matrix multiplication
-# that makes it, the element-wise function and the multiplication that uses it.
+# A tile of the kernel matrix stays in the cache between the multiplication that computes it, the
+# element-wise function and the multiplication that uses it.
 TILE_ROWS, TILE_COLUMNS = 512, 2048
-TILE = TILE_ROWS * TILE_COLUMNS
+TILE_VALUES = TILE_ROWS * TILE_COLUMNS
 Tile = tuple[slice, slice, np.ndarray]
+# Eigenvalues of a sample are taken to be at least this fraction of the largest one.
+MIN_EIGENVALUE_RATIO = 1e-6
+# Asymmetry up to this many units of precision is rounding.
+MAX_ASYMMETRY = 1e3
 
 
 class SymmetricOperator(LinearOperator):
-    """A symmetric operator, which is its own transpose.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    dtype : dtype
-    """
+    """A symmetric operator of shape (n, n), which is its own transpose."""
 
     def __init__(self, n: int, dtype: np.dtype):
         super().__init__(np.dtype(dtype), (n, n))
@@ -78,9 +75,9 @@ class CenteredOperator(SymmetricOperator):
     n : int
         Number of samples.
     dtype : dtype
-        Of the kernel values.
+        Precision of the kernel values.
     center : bool
-        Stand for H K H instead of K.
+        Whether the operator is H K H instead of K.
     """
 
     points = None
@@ -104,12 +101,12 @@ class CenteredOperator(SymmetricOperator):
 
     @abstractmethod
     def frobenius_norm(self) -> float:
-        """Return the Frobenius norm, from (centred) values so that nothing cancels."""
+        """Return the Frobenius norm, computed from the (centred) values to avoid cancellation."""
 
     def _matmat(self, V):
         if not self.center:
             return self.plain_product(V)
-        # H K H V needs the means of two thin matrices, not those of K; but they come nearly free
+        # H K H V needs no row means of K, but they cost only one more column
         V = V - V.mean(axis=0)
         if self._means is None:
             V = np.column_stack([V, np.full(len(V), 1 / len(V))])
@@ -119,14 +116,14 @@ class CenteredOperator(SymmetricOperator):
         return result - result.mean(axis=0)
 
     def means(self) -> np.ndarray:
-        """Return the row means of the plain K, shape (n,); at most one sweep, the first time."""
+        """Return the row means of the plain K, shape (n,). The first call may take a sweep."""
         if self._means is None:
             self._means = self.plain_product(np.full((self.shape[0], 1), 1 / self.shape[0]))[:, 0]
         return self._means
 
     def diagonal(self) -> np.ndarray:
         """Return the diagonal, shape (n,)."""
-        shift = 2 * half_shift(self.means(), np.float64) if self.center else 0.0
+        shift = 2 * centering_shift(self.means(), np.float64) if self.center else 0.0
         return self.plain_diagonal() - shift
 
     def trace(self) -> float:
@@ -140,10 +137,7 @@ class CenteredOperator(SymmetricOperator):
 
 
 class SampleOperator(CenteredOperator):
-    """Base class of operators that have the samples: a part of them gives a start for solvers.
-
-    A subclass has `kernel`, the :class:`akpca.kernels.Kernel`.
-    """
+    """Base class of operators that hold samples, some of which give a start for solvers."""
 
     kernel: Kernel
 
@@ -157,32 +151,20 @@ class SampleOperator(CenteredOperator):
 
     @abstractmethod
     def sum_over_samples(self, function: Callable, add: Callable):
-        """Return ``add`` of the list of ``function(part)`` over parts of the samples."""
+        """Return ``add([function(part), ...])`` over parts of the samples."""
 
     def nystrom_vectors(
         self, width: int, *, n_landmarks: int = 2000, random_state=None
     ) -> np.ndarray:
-        """Return approximate leading eigenvectors from a sample, to start an iteration with.
+        """Return approximate leading eigenvectors, shape (n, width), to start an iteration with.
 
-        Eigenvectors U of the kernel matrix of some of the points, extended to all of them by
-        k(x, Z) U / nu: as much work as a small part of a sweep.
-
-        Parameters
-        ----------
-        width : int
-            Number of vectors.
-        n_landmarks : int, default=2000
-            Size of the sample, at most n.
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        vectors : ndarray of shape (n, width)
-            Neither orthogonal nor of unit length.
+        The eigenvectors U of the kernel matrix of `n_landmarks` samples Z are extended to all
+        points by k(x, Z) U / nu, which costs a small part of a sweep. The result is neither
+        orthogonal nor of unit length.
         """
         chosen, values, U = self.sampled_eigenpairs(width, n_landmarks, random_state)
-        # directions that the sample does not know must not drown the others
-        U = (U / np.maximum(values, 1e-6 * values[0])).astype(self.dtype)
+        # bound the division by tiny eigenvalues
+        U = (U / np.maximum(values, MIN_EIGENVALUE_RATIO * values[0])).astype(self.dtype)
         vectors = self.extend(self.take(chosen), U)
         return vectors - vectors.mean(axis=0) if self.center else vectors
 
@@ -198,8 +180,8 @@ class SampleOperator(CenteredOperator):
 class KernelOperator(SampleOperator):
     """The matrix K_ij = k(x_i, x_j), or H K H, computed tile by tile whenever it is needed.
 
-    K is symmetric: a tile above the diagonal serves twice, so that a product costs half of the
-    kernel values.
+    K is symmetric: a tile above the diagonal is used twice, so that a product takes only half of
+    the kernel values.
 
     Parameters
     ----------
@@ -226,7 +208,7 @@ class KernelOperator(SampleOperator):
         self.X = check_samples(X, "X")
         self.kernel = check_kernel(kernel)
         self.verbose = verbose
-        self._terms = kernel.row_terms(self.X)
+        self._terms = self.kernel.row_terms(self.X)
         super().__init__(self.X.shape[0], self.X.dtype, center)
 
     @property
@@ -235,20 +217,16 @@ class KernelOperator(SampleOperator):
         return self.X
 
     def _sweep(self, work: Callable[[Iterator[Tile]], np.ndarray]) -> np.ndarray:
-        """Return the sum of `work` over shares of the tiles on and above the diagonal.
+        """Return the sum of ``work(tiles)`` over the threads' shares of the upper triangle.
 
-        Threads get fixed shares of the strips and one BLAS thread each, so that element-wise
-        functions run in parallel as well and the sum is the same to the bit in every run.
+        The shares are fixed, so that the sum is the same to the bit in every run. Each thread has
+        one BLAS thread, so that element-wise functions run in parallel as well.
         """
         strips = list(gen_batches(self.shape[0], TILE_ROWS))
         n_threads = min(blas_threads(), len(strips))
-        description = {"desc": "kernel sweep", "unit": "strip", "disable": not self.verbose}
-        with (
-            tqdm(total=len(strips), **description) as bar,
-            one_blas_thread(),
-            ThreadPoolExecutor(n_threads) as pool,
-        ):
-            stop = Event()
+        stop = Event()
+        bar = tqdm(total=len(strips), desc="kernel sweep", unit="strip", disable=not self.verbose)
+        with bar, one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
 
             def guarded(share):
                 try:
@@ -267,9 +245,9 @@ class KernelOperator(SampleOperator):
     def _tiles(self, strips: list[slice], bar: tqdm, stop: Event) -> Iterator[Tile]:
         """Yield (rows, columns, values) of the tiles of some strips; values are overwritten."""
         n = self.shape[0]
-        buffer = np.empty(TILE, self.dtype)
+        buffer = np.empty(TILE_VALUES, self.dtype)
         for rows in strips:
-            # the square on the diagonal comes alone, as it is the only one used once
+            # the tile on the diagonal is separate, because it is used only once
             edges = [rows.start, *range(rows.stop, n, TILE_COLUMNS), n]
             for first, last in pairwise(edges):
                 if stop.is_set():
@@ -318,7 +296,7 @@ class KernelOperator(SampleOperator):
             shift, own = (means - means.mean()).astype(self.dtype), means[indices, None]
             own = own.astype(self.dtype)
         for columns in gen_batches(self.shape[0], TILE_COLUMNS):
-            # made where it fits into the cache, and centred before it leaves it
+            # computed and centred while it is in the cache
             tile = np.empty((len(indices), columns.stop - columns.start), self.dtype)
             self.kernel.fill(tile, X, self.X[columns], terms, part(self._terms, columns))
             if self.center:
@@ -330,7 +308,7 @@ class KernelOperator(SampleOperator):
     def frobenius_norm(self):  # noqa: D102
         shift = np.zeros(self.shape[0], self.dtype)
         if self.center:
-            shift = half_shift(self.means(), self.dtype)
+            shift = centering_shift(self.means(), self.dtype)
 
         def squares(tiles):
             total = 0.0
@@ -367,25 +345,18 @@ class KernelOperator(SampleOperator):
 class NormalizedOperator(KernelOperator):
     """P = D^-1/2 K D^-1/2 with the row sums D of K: the matrix of spectral clustering.
 
-    Not centred. Its largest eigenvalue is 1 if the kernel is positive.
-
-    Parameters
-    ----------
-    X : {array-like, sparse matrix} of shape (n, d)
-    kernel : Kernel
-        With values >= 0, such as RBF or Laplacian.
-    verbose : bool, default=False
-        Show a progress bar for every sweep.
+    It is not centred. Its largest eigenvalue is 1 if the kernel is positive, such as RBF or
+    Laplacian. Parameters are as in `KernelOperator`.
     """
 
-    points = None  # a new sample has no row sum of its own to be divided by
+    points = None  # new samples cannot be encoded: their row sums are not defined
 
     def __init__(self, X, kernel: Kernel, *, verbose: bool = False):
         super().__init__(X, kernel, center=False, verbose=verbose)
 
     @cached_property
     def scale(self) -> np.ndarray:
-        """D^-1/2, shape (n,); one sweep, the first time."""
+        """D^-1/2, shape (n,), computed in one sweep at first use."""
         degrees = self.shape[0] * super().means()
         if degrees.min() <= 0:
             raise ValueError(
@@ -431,7 +402,7 @@ class MatrixOperator(CenteredOperator):
     K : ndarray of shape (n, n)
         The plain kernel matrix.
     center : bool, default=False
-        Centre K, in place, and stand for H K H. False uses K as it is.
+        Whether to centre K, in place. False uses K as it is.
     means : ndarray of shape (n,), default=None
         Row means of the plain K, if K has been centred already.
     """
@@ -445,10 +416,10 @@ class MatrixOperator(CenteredOperator):
 
     @classmethod
     def precomputed(cls, K: np.ndarray, *, center: bool) -> MatrixOperator:
-        """Return the operator of a matrix that somebody else has computed; it is not copied.
+        """Return the operator of a precomputed matrix, which is not copied and may be changed.
 
-        If it is not symmetric, its lower triangle counts, after a centring that subtracts the means
-        of rows and columns: what scikit-learn's ``KernelPCA`` does with it.
+        If it is not symmetric, its lower triangle is used, after the means of rows and columns
+        have been subtracted, as in scikit-learn's ``KernelPCA``.
         """
         if K.shape[0] != K.shape[1]:
             size = f"{K.shape[0]}x{K.shape[1]}"
@@ -469,10 +440,10 @@ class MatrixOperator(CenteredOperator):
     def _matmat(self, V):
         return (self.K @ np.asarray(V, self.dtype)).astype(np.float64, copy=False)
 
-    plain_product = _matmat  # where nothing was centred
+    plain_product = _matmat  # only used if K is not centred
 
     def plain_diagonal(self):  # noqa: D102
-        shift = 2 * half_shift(self._means, np.float64) if self.center else 0.0
+        shift = 2 * centering_shift(self._means, np.float64) if self.center else 0.0
         return self.K.diagonal() + shift
 
     def means(self):  # noqa: D102
@@ -500,19 +471,14 @@ class FeatureOperator(KernelOperator):
     """K = Phi Phi^T for kernels whose features can be written down: linear and degree 2.
 
     For k(x, y) = (gamma x.y + c)^2 the features are the D = r (r + 1) / 2 products of the
-    coordinates of z = (sqrt(gamma) x, sqrt(c)), those of different ones times sqrt(2). Inner
-    products don't change when the data are turned, so z is taken along the r principal axes that
-    the data really use. K V = Phi (Phi^T V) costs O(n d^2) a vector instead of O(n^2 d) for the
-    kernel, and the eigenvectors can be sought in the D dimensions of `covariance` instead of n.
-    Phi is made block by block and never held.
+    coordinates of z = (sqrt(gamma) x, sqrt(c)), products of two different coordinates being
+    multiplied by sqrt(2). Inner products don't change when the data are rotated, so z is taken
+    along the r principal axes along which the data vary. K V = Phi (Phi^T V) costs O(n d^2) per
+    vector instead of O(n^2 d), and eigenvectors can be computed in the D dimensions of
+    `covariance` instead of n. Phi is computed block by block and never stored.
 
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-        Dense.
-    kernel : Linear or Polynomial of degree 2 with coef0 >= 0
-    center, verbose : bool
-        As in `KernelOperator`.
+    Parameters are as in `KernelOperator`. X must be dense, and the kernel Linear or Polynomial of
+    degree 2 with coef0 >= 0.
     """
 
     def __init__(self, X, kernel: Kernel, *, center: bool = True, verbose: bool = False):
@@ -522,14 +488,14 @@ class FeatureOperator(KernelOperator):
                 "explicit features need dense data and Linear() or Polynomial(degree=2) with "
                 f"coef0 >= 0, got {kernel!r}"
             )
-        # transposed: a feature of many samples is then a product of two contiguous rows
+        # transposed, so that a feature of all samples is the product of two contiguous rows
         self._Zt = np.ascontiguousarray(self._coordinates().T)
         r = len(self._Zt)
         self.n_features = r if isinstance(kernel, Linear) else r * (r + 1) // 2
 
     @staticmethod
     def count_features(kernel: Kernel, d: int) -> int:
-        """Return how many features data of d columns have at most."""
+        """Return the largest number of features of data with d columns."""
         if isinstance(kernel, Linear):
             return d
         r = d + (kernel.coef0 > 0)
@@ -540,10 +506,9 @@ class FeatureOperator(KernelOperator):
         if isinstance(self.kernel, Polynomial):
             Z = Z * np.sqrt(gamma_of(self.kernel, Z.shape[1])).astype(self.dtype)
             if self.kernel.coef0 > 0:
-                ones = np.full((len(Z), 1), np.sqrt(self.kernel.coef0), self.dtype)
-                Z = np.hstack([Z, ones])
+                Z = np.hstack([Z, np.full((len(Z), 1), np.sqrt(self.kernel.coef0), self.dtype)])
         values, axes = np.linalg.eigh((Z.T @ Z).astype(np.float64))
-        # what is below the precision of an inner product adds nothing to it
+        # axes below the precision of an inner product do not change it
         floor = max(np.finfo(self.dtype).eps, 16 * np.finfo(np.float64).eps)
         used = values > floor * values[-1]
         return Z @ axes[:, used].astype(self.dtype)
@@ -580,8 +545,8 @@ class FeatureOperator(KernelOperator):
 
     @property
     def batch_rows(self) -> int:
-        """Number of samples whose features are made at a time."""
-        return max(64, 4 * TILE // self.n_features)
+        """Number of samples whose features are computed at a time."""
+        return max(64, 4 * TILE_VALUES // self.n_features)
 
     def batches(self, description: str) -> Iterator[slice]:
         """Return slices of samples, with a progress bar."""
@@ -590,33 +555,33 @@ class FeatureOperator(KernelOperator):
 
     def from_features(self, W: np.ndarray) -> np.ndarray:
         """Return Phi W, or with centring (Phi - mean) W, shape (n, s), float64."""
-        result = np.empty((self.shape[0], W.shape[1]))
-        narrow = np.asarray(W, self.dtype)
-        for rows in self.batches("features to samples"):
-            result[rows] = self.features(rows).T @ narrow
+        result = self._plain_from_features(W)
         return result - self.mean_features() @ W if self.center else result
+
+    def _plain_from_features(self, W):
+        W = np.asarray(W, self.dtype)
+        result = np.empty((self.shape[0], W.shape[1]))
+        for rows in self.batches("features to samples"):
+            result[rows] = self.features(rows).T @ W
+        return result
 
     def plain_product(self, V):  # noqa: D102
         V = np.ascontiguousarray(V, dtype=self.dtype)
-        weights = np.zeros((self.n_features, V.shape[1]))
+        W = np.zeros((self.n_features, V.shape[1]))
         for rows in self.batches("samples to features"):
-            weights += self.features(rows) @ V[rows]
-        weights = weights.astype(self.dtype)
-        result = np.empty(V.shape)
-        for rows in self.batches("features to samples"):
-            result[rows] = self.features(rows).T @ weights
-        return result
+            W += self.features(rows) @ V[rows]
+        return self._plain_from_features(W)
 
     @property
     def covariance(self) -> FeatureCovariance:
-        """The D x D matrix Phi^T Phi (centred: of Phi - mean), with the same eigenvalues."""
+        """The D x D matrix Phi^T Phi (of Phi - mean if centred), with K's non-zero eigenvalues."""
         return FeatureCovariance(self)
 
 
 class FeatureCovariance(SymmetricOperator):
     """C = Phi^T Phi, or Phi^T Phi - n mean mean^T, as an operator on the D features.
 
-    A product needs Phi once, where a product with K needs it twice. An eigenvector w of C gives
+    A product computes Phi once; a product with K computes it twice. An eigenvector w of C gives
     the eigenvector Phi w / sqrt(nu) of K.
     """
 
@@ -650,7 +615,7 @@ class FeatureCovariance(SymmetricOperator):
     def nystrom_vectors(
         self, width: int, *, n_landmarks: int = 2000, random_state=None
     ) -> np.ndarray:
-        """Return approximate leading eigenvectors from a sample; see `SampleOperator`."""
+        """Return approximate leading eigenvectors, shape (D, width); see `SampleOperator`."""
         op = self.operator
         chosen, _, U = op.sampled_eigenpairs(width, n_landmarks, random_state)
         U = U.astype(op.dtype)
@@ -668,13 +633,13 @@ def has_features(kernel: Kernel) -> bool:
 
 
 def row_means(K: np.ndarray) -> np.ndarray:
-    """Return the row means of a matrix in float64; along rows NumPy sums pairwise."""
+    """Return the row means, shape (n,), float64. NumPy sums rows pairwise, which is accurate."""
     return K.mean(axis=1, dtype=np.float64)
 
 
 def is_symmetric(K: np.ndarray) -> bool:
-    """Return whether a square matrix equals its transpose, but for rounding."""
-    tolerance = 1e3 * np.finfo(K.dtype).eps * np.abs(K.diagonal()).max()
+    """Return whether a square matrix equals its transpose up to rounding."""
+    tolerance = MAX_ASYMMETRY * np.finfo(K.dtype).eps * np.abs(K.diagonal()).max()
     blocks = gen_batches(len(K), TILE_ROWS)
     return all(np.abs(K[rows] - K[:, rows].T).max() <= tolerance for rows in blocks)
 

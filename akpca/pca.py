@@ -4,7 +4,7 @@
 
 A holds the k leading right singular vectors of the (centred) data matrix. `pca` finds them by a
 singular value decomposition or, as the lectures do, by the power method on X^T X or on X X^T;
-`principal_axes` is for those who need the axes of many samples and no code.
+`principal_axes` returns the axes and variances alone.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .eigen import leading_eigenpairs, power_method
 from .kernels import BLOCK_ROWS
 
 PCA_METHODS = ("svd", "power", "power-gram")
-# Axes of less variance than this part of the largest are rounding, and left out.
-VARIANCE_FLOOR = 1e-11
+# Axes whose variance is below this fraction of the largest are rounding errors and are left out.
+MIN_VARIANCE_RATIO = 1e-11
 
 
 @dataclass(frozen=True)
@@ -75,22 +75,20 @@ def pca(
         Subtract the mean first.
     method : {'svd', 'power', 'power-gram'}, default='svd'
         'svd' takes all components at once; 'power' runs the power method with deflation on the
-        d x d matrix X^T X, 'power-gram' on the n x n matrix X X^T, which is the one that kernel
-        PCA generalises and the smaller one when d > n.
+        d x d matrix X^T X, 'power-gram' on the n x n matrix X X^T, which kernel PCA generalises,
+        and which is smaller when d > n.
     random_state : int, RandomState instance or None, default=0
-        Starting vectors of the power method.
+        Determines the starting vectors of the power method.
 
     Returns
     -------
     code : LinearCode
-        Each component's entry of largest size is positive.
+        In each component, the entry of largest absolute value is positive.
     """
     X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="X")
-    k = n_components
-    if not 1 <= k <= min(X.shape):
-        raise ValueError(
-            f"n_components must be between 1 and min(n, d) = {min(X.shape)}, got {n_components}"
-        )
+    k, limit = n_components, min(X.shape)
+    if not 1 <= k <= limit:
+        raise ValueError(f"n_components must be between 1 and min(n, d) = {limit}, got {k}")
     if method not in PCA_METHODS:
         raise ValueError(f"method must be one of {PCA_METHODS}, got {method!r}")
     mean = X.mean(axis=0) if center else np.zeros(X.shape[1], X.dtype)
@@ -109,8 +107,7 @@ def pca(
                 f"method='power-gram' finds components of non-zero singular value only: "
                 f"n_components={k}, but the data have rank {rank}"
             )
-        s = np.sqrt(values)
-        components = (X.T @ U / s).T
+        s, components = np.sqrt(values), (X.T @ U / np.sqrt(values)).T
     _, components = svd_flip(None, components, u_based_decision=False)
     return LinearCode(components.astype(X.dtype), mean, s.astype(X.dtype))
 
@@ -118,23 +115,22 @@ def pca(
 def principal_axes(
     X: np.ndarray, k: int | None = None, *, random_state=None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the principal axes of centred samples, or those of the scatter about 0 of others.
+    """Return the principal axes of X, which is not centred here: eigenvectors of X^T X / n.
 
-    They come from the smaller of the two Gram matrices, which is never larger than the samples.
+    They are computed from the smaller of X^T X and X X^T, in double precision.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
     k : int, default=None
-        Most axes to return; None is all.
+        Largest number of axes to return. None returns all.
     random_state : int, RandomState instance or None, default=None
-        The eigensolver's start.
+        Determines the starting vectors of the eigensolver.
 
     Returns
     -------
     axes : ndarray of shape (d, found)
-        Orthonormal columns in double precision, largest variance first; those that have none are
-        left out.
+        Orthonormal columns, in descending order of variance. Axes without variance are left out.
     variances : ndarray of shape (found,)
         Mean squares of the samples along them.
     """
@@ -156,7 +152,7 @@ def principal_axes(
     else:
         values, vectors = linalg.eigh(gram, overwrite_a=True, driver="evd", check_finite=False)
         values, vectors = values[::-1], vectors[:, ::-1]
-    found = int(np.sum(values > VARIANCE_FLOOR * values[0]))
+    found = int(np.sum(values > MIN_VARIANCE_RATIO * values[0]))
     values, vectors = values[:found], vectors[:, :found]
     axes = vectors if by_features else X.T @ (vectors / np.sqrt(values))
     # signs that do not depend on the solver

@@ -1,4 +1,4 @@
-"""Pre-images: decoders from the codes of kernel PCA back to input code.
+"""Pre-images: decoders from the codes of kernel PCA back to input space.
 
 A code y stands for a point of feature space, P phi = sum_j y_j v_j (+ the mean, if centred), which
 is in general not the image phi(x) of any x. A decoder looks for an x that comes near. There are
@@ -13,7 +13,8 @@ name           kernel                idea
 'ridge'        any                   learn the map from codes to samples (Bakir et al., 2003)
 'eigenvector'  polynomial, degree 2  P phi is a matrix: take its leading eigenvector (Cohen et al.,
                                      2016)
-'fixed_point'  RBF                   climb to the x nearest to P phi (Mika et al., 1999)
+'fixed_point'  RBF                   ascend to the x whose image is nearest to P phi (Mika et al.,
+                                     1999)
 'distance'     RBF, linear,          from distances in feature space to distances in input space,
                polynomial (odd)      then trilaterate (Kwok and Tsang, 2003)
 ============== ===================== ==============================================================
@@ -21,8 +22,8 @@ name           kernel                idea
 The contract, stated once: `fit` takes a :class:`akpca.kernel_code.KernelCode`, which knows the
 codes of some samples, and keeps references to its arrays; `decode` works in blocks of rows, so that
 its memory does not grow with the number of codes; float32 codes and samples give float32; codes far
-from all data give finite samples, never NaN. Decoders are scikit-learn objects as far as
-`get_params`, `clone` and ``repr`` go.
+from all data give finite samples, never NaN. Decoders support scikit-learn's `get_params` and
+`clone`.
 """
 
 from __future__ import annotations
@@ -45,19 +46,23 @@ from .kernel_code import KernelCode
 from .kernels import BLOCK_ROWS, KERNELS, RBF, Kernel, Linear, Polynomial, gamma_of, make_kernel
 from .threads import one_blas_thread
 
-# Numbers in the largest temporary array of a block: 32 MB in float64.
-BLOCK_SIZE = 2**22
-# Numbers that `EigenvectorPreimage` may store to save work: 256 MB in float64.
-STORED_SIZE = 2**25
-# Up to this size NumPy's solver for stacks of matrices beats one LAPACK or ARPACK call for each.
-STACKED_EIGH_SIZE = 32
+# Largest number of values in a temporary array of a block: 32 MB in float64.
+MAX_TEMPORARY_VALUES = 2**22
+# Largest number of values that `EigenvectorPreimage` stores to save work: 256 MB in float64.
+MAX_STORED_VALUES = 2**25
+# Largest matrices for which NumPy's solver for stacks beats one LAPACK or ARPACK call for each.
+MAX_STACKED_EIGH = 32
+# Largest step of `DistancePreimage`, in units of the mean distance of the neighbours.
+MAX_STEP = 3
+# Newton steps for the root of a cubic polynomial.
+NEWTON_STEPS = 60
 
 
 class Preimage(BaseEstimator, ABC):
     """Base class: checks arguments and cuts the work into blocks."""
 
     name: ClassVar[str]
-    # what `supports` wants, in words
+    # the kernels that `supports` accepts, for error messages
     allowed: ClassVar[str] = "any kernel"
 
     def supports(self, kernel: Kernel | None) -> bool:
@@ -65,17 +70,7 @@ class Preimage(BaseEstimator, ABC):
         return True
 
     def fit(self, code: KernelCode) -> Preimage:
-        """Prepare to decode.
-
-        Parameters
-        ----------
-        code : KernelCode
-            With the codes of known samples.
-
-        Returns
-        -------
-        self : object
-        """
+        """Prepare to decode, from a code with the codes of known samples; return self."""
         self._validate_params()
         if not self.supports(code.kernel):
             raise ValueError(
@@ -92,16 +87,7 @@ class Preimage(BaseEstimator, ABC):
         self._dtype = targets.dtype
 
     def decode(self, Y) -> np.ndarray:
-        """Return samples whose codes are near the rows of Y.
-
-        Parameters
-        ----------
-        Y : array-like of shape (m, k)
-
-        Returns
-        -------
-        X_hat : ndarray of shape (m, d)
-        """
+        """Return samples, shape (m, d), whose codes are near the rows of Y, shape (m, k)."""
         check_is_fitted(self)
         Y = check_array(Y, dtype=[np.float64, np.float32], input_name="Y", estimator=self)
         if Y.shape[1] != self._n_components:
@@ -131,33 +117,32 @@ class Preimage(BaseEstimator, ABC):
 
 
 class RidgePreimage(Preimage):
-    """Kernel ridge regression: x-hat = mean + (K + alpha I)^{-1} (X - mean) applied to k(y, y_i).
+    """Kernel ridge regression: x-hat = mean + (X - mean)^T (K + alpha I)^{-1} k(Y, y).
 
-    K_ij = k(y_i, y_j) is a kernel of its own on the codes y_i of the known samples X. The decoder
-    of Bakir, Weston and Schoelkopf (2003) knows nothing of the kernel of the PCA, so that it serves
-    any, and often reconstructs best: it minimises an error in input space, which the others do
-    not. Its fit solves a linear system of n_codes equations: O(n_codes^3) time and O(n_codes^2)
-    memory.
+    K = k(Y, Y) is a kernel of its own on the codes Y of the known samples X. The decoder of Bakir,
+    Weston and Schoelkopf (2003) does not use the kernel of the PCA, so that it works with any, and
+    it often reconstructs best, because it alone minimises an error in input space. Its fit takes
+    O(n_codes^3) time and O(n_codes^2) memory.
 
     Parameters
     ----------
     kernel : str or Kernel, default='rbf'
-        On codes: a name, or an object of :mod:`akpca.kernels`, whose own parameters hold.
+        Kernel on codes: a name, or an object of :mod:`akpca.kernels`, which has its own parameters.
     gamma : float, 'scale' or None, default='scale'
         Coefficient of a kernel given by name. 'scale' is 1 / (k * variance of the codes), None is
         1 / k.
     alpha : float, default=1.0
-        Penalty. Best chosen by cross-validation: small for clean data, larger for noise.
+        Penalty, best chosen by cross-validation: small for clean data, larger for noisy data.
     fit_intercept : bool, default=True
-        Far from all codes answer the mean of the samples. False answers 0, as scikit-learn's
-        ``KernelPCA(fit_inverse_transform=True)`` does.
+        Whether decoded samples tend to the mean of the samples far from all codes. If False, they
+        tend to 0, as in scikit-learn's ``KernelPCA(fit_inverse_transform=True)``.
 
     Attributes
     ----------
     gamma_ : float
         The coefficient that was used.
     centers_ : ndarray of shape (n_centers, k)
-        Codes at which the regression has its kernels.
+        Centres of the regression.
     dual_coef_ : ndarray of shape (n_centers, d)
     """
 
@@ -179,18 +164,9 @@ class RidgePreimage(Preimage):
         self.fit_pairs(code.codes, code.targets)
 
     def fit_pairs(self, codes, targets, *, centers=None) -> RidgePreimage:
-        """Learn the map from codes to samples.
+        """Learn the map from codes (n_codes, k) to samples (n_codes, d); return self.
 
-        Parameters
-        ----------
-        codes : ndarray of shape (n_codes, k)
-        targets : {ndarray, sparse matrix} of shape (n_codes, d)
-        centers : ndarray of shape (n_centers, k), default=None
-            Codes at which the regression has its kernels. None is all codes.
-
-        Returns
-        -------
-        self : object
+        `centers`, shape (n_centers, k), are the centres of the regression. None is all codes.
         """
         self._set_sizes(codes, targets)
         self.gamma_ = 1 / codes.shape[1] if self.gamma is None else self.gamma
@@ -201,9 +177,8 @@ class RidgePreimage(Preimage):
             self._kernel = make_kernel(self.kernel, gamma=self.gamma_)
         self._mean = np.asarray(targets.mean(axis=0)).ravel() * self.fit_intercept
         rest = targets - self._mean if self.fit_intercept else targets
-        self.centers_, self.dual_coef_ = kernel_ridge(
-            self._kernel, codes, rest, self.alpha, centers=centers
-        )
+        regression = kernel_ridge(self._kernel, codes, rest, self.alpha, centers=centers)
+        self.centers_, self.dual_coef_ = regression
         return self
 
     def _decode(self, Y):
@@ -222,9 +197,8 @@ def kernel_ridge(
     """Return centres C and coefficients B of the regression x-hat = B^T k(C, y).
 
     Without `centers` all codes are centres, and B = (K + alpha I)^-1 X. With fewer, B minimises
-    ||X - k(Y, C) B||^2 + alpha tr(B^T k(C, C) B): with L L^T = k(C, C) and F = k(Y, C) L^-T, that
-    is ridge regression on the features F, whose normal equations are as small as C. If all codes
-    are centres, both are the same.
+    ||X - k(Y, C) B||^2 + alpha tr(B^T k(C, C) B): with L L^T = k(C, C) and F = k(Y, C) L^-T, this
+    is ridge regression on the features F, with normal equations for C alone.
 
     Parameters
     ----------
@@ -235,7 +209,7 @@ def kernel_ridge(
     alpha : float
         Penalty.
     centers : ndarray of shape (m, k), default=None
-        Those that add nothing to the others are left out.
+        Linearly dependent ones are left out.
 
     Returns
     -------
@@ -283,8 +257,8 @@ class EigenvectorPreimage(Preimage):
 
     Here P phi = sum_i g_i phi(x_i), and the kernel is (x.y)^2. Its feature space consists of
     symmetric matrices, phi(x) = x x^T, and by Eckart and Young the image nearest to M = P phi is
-    its best approximation of rank 1 (section 4 of the AKPCA report). Where no eigenvalue is
-    positive that is 0.
+    its best approximation of rank 1 (section 4 of the AKPCA report). It is 0 if no eigenvalue is
+    positive.
 
     (gamma x.y + c)^2 is the same kernel of z = (sqrt(gamma) x, sqrt(c)). If c > 0, the leading
     eigenvector of the larger matrix gives the direction of x; its length and its sign are those
@@ -293,11 +267,10 @@ class EigenvectorPreimage(Preimage):
     Parameters
     ----------
     sign : {'sum', 'nearest'}, default='sum'
-        With coef0=0, phi(x) = phi(-x): the code does not know the sign, so a rule must decide.
+        With coef0=0, phi(x) = phi(-x): the code does not determine the sign, so a rule is needed.
         'sum' makes the sum of the entries of x-hat positive, which is right for non-negative
-        data such as grey images; other data can come back with flipped sign. 'nearest' makes
-        the inner product with the known sample of nearest code positive. Ignored if coef0 > 0,
-        where signs are known.
+        data such as grey images; other data may be decoded with the wrong sign. 'nearest' makes
+        the inner product with the known sample of nearest code positive. Ignored if coef0 > 0.
     """
 
     name = "eigenvector"
@@ -327,7 +300,7 @@ class EigenvectorPreimage(Preimage):
         # M is affine in y: with few components, add up their d x d matrices and the mean's
         size = self._Z.shape[1]
         self._basis = None
-        if (code.weights.shape[1] + 1) * size**2 <= STORED_SIZE:
+        if (code.weights.shape[1] + 1) * size**2 <= MAX_STORED_VALUES:
             columns = [*code.weights.T, code.origin]
             self._basis = np.array([((self._Z.T * column) @ self._Z).ravel() for column in columns])
         if self.sign == "nearest":
@@ -336,8 +309,8 @@ class EigenvectorPreimage(Preimage):
     def _decode(self, Y):
         size = self._Z.shape[1]
         X_hat = np.empty((len(Y), self.code_.points.shape[1]), Y.dtype)
-        step = max(1, BLOCK_SIZE // size**2)
-        # one buffer for all: fresh pages of memory would cost more than the product itself
+        step = max(1, MAX_TEMPORARY_VALUES // size**2)
+        # one buffer for all blocks: allocating memory would cost more than the product
         buffer = np.empty((min(step, len(Y)), size**2), np.result_type(Y, self._Z))
         for rows in gen_batches(len(Y), step):
             M = self._matrices(Y[rows], buffer)
@@ -369,31 +342,29 @@ class FixedPointPreimage(Preimage):
     """Fixed point: x <- sum_i w_i x_i / sum_i w_i with w_i = g_i k(x, x_i), for the RBF kernel.
 
     P phi = sum_i g_i phi(x_i), and since k(x, x) = 1 the image nearest to it is the one of largest
-    rho(x) = P phi . phi(x) = sum_i w_i, whose gradient vanishes just at the fixed points of this
-    iteration (Mika et al., 1999). Some g_i are negative, so that a full step may overshoot; but
-    while rho > 0 it points uphill. Here a step that does not climb is halved until it does, so
-    that rho never falls.
+    rho(x) = P phi . phi(x) = sum_i w_i, whose gradient vanishes exactly at the fixed points of this
+    iteration (Mika et al., 1999). Some g_i are negative, so that a full step may overshoot, but it
+    is an ascent direction while rho > 0. A step that does not increase rho is halved until it does.
 
-    The climb starts at the known sample of nearest code. Where rho is not positive there, it
-    starts from the next nearest ones, at last from the mean of all samples. If that fails too, the
-    answer is the mean of these neighbours, weighted by the inverse of their distances in code
-    code.
+    The ascent starts at the known sample of nearest code. Where rho is not positive, the next
+    nearest ones are tried, and finally the mean of all samples. If that fails too, the result is
+    the mean of these neighbours, weighted by the inverse of their distances in code space.
 
     Parameters
     ----------
     max_iter : int, default=100
-        Steps from each start.
+        Largest number of steps from each start.
     tol : float, default=1e-5
-        A point is done when a step is shorter than this times 1 / sqrt(gamma), the kernel's width.
+        Stop when a step is shorter than this times 1 / sqrt(gamma), the width of the kernel.
     n_restarts : int, default=4
-        Further neighbours to start from, where the first is no good.
+        Number of further neighbours to start from if the first one fails.
 
     Attributes
     ----------
     n_iter_ : int
-        Most steps that a point took in the last call of `decode`.
+        Largest number of steps in the last call of `decode`.
     n_fallbacks_ : int
-        How many points the last call of `decode` answered by the mean of neighbours.
+        Number of points for which the last call of `decode` used the mean of neighbours.
     """
 
     name = "fixed_point"
@@ -430,7 +401,7 @@ class FixedPointPreimage(Preimage):
         X_hat = sum(w[:, None] * start for w, start in zip(weights.T, starts, strict=True))
         todo = np.arange(len(Y))
         for start in [*starts, np.broadcast_to(self._mean, X_hat.shape)]:
-            found, rho = self._climb(start[todo], G[todo])
+            found, rho = self._ascend(start[todo], G[todo])
             good = rho > 0
             X_hat[todo[good]] = found[good]
             todo = todo[~good]
@@ -439,8 +410,8 @@ class FixedPointPreimage(Preimage):
         self.n_fallbacks_ += len(todo)
         return X_hat
 
-    def _climb(self, X_hat, G):
-        """Return the ends of the climbs and their rho, which is -inf where there was none."""
+    def _ascend(self, X_hat, G):
+        """Return the points reached and their rho, which is -inf where no step was possible."""
         rho, goal = self._step(X_hat, G)
         length = np.ones_like(rho)
         going = np.flatnonzero(rho > 0)
@@ -465,35 +436,36 @@ class FixedPointPreimage(Preimage):
         W *= G
         rho = W.sum(axis=1)
         goal = W @ X
-        # a sum that is all cancellation is no better than one that is not positive
+        # a sum lost to cancellation is treated as not positive
         usable = rho > np.finfo(W.dtype).eps * np.abs(W, out=W).sum(axis=1)
         goal /= np.where(usable, rho, 1)[:, None]
         return np.where(usable, rho, -np.inf), goal
 
 
 class DistancePreimage(Preimage):
-    """Trilateration: x-hat = the point of the neighbours' span with ||x-hat - x_i|| = d_i.
+    """Trilateration: x-hat = the point in the neighbours' affine span with ||x-hat - x_i|| = d_i.
 
-    The distances of P phi from phi(x_i) in feature space, ||P phi||^2 + k(x_i, x_i) - 2 P phi .
-    phi(x_i), tell the distances d_i in input space wherever k(x, x_i) is an invertible function of
-    the distance or the inner product of x and x_i; for the RBF kernel,
-    d_i^2 = -log(1 - distance^2 / 2) / gamma. The x-hat that has these distances from the nearest
-    x_i in the sense of least squares is a closed formula (Kwok and Tsang, 2003):
+    The squared distances of P phi from phi(x_i) in feature space, ||P phi||^2 + k(x_i, x_i)
+    - 2 P phi . phi(x_i), determine the distances d_i in input space if k(x, x_i) is an invertible
+    function of the distance or the inner product of x and x_i; for the RBF kernel,
+    d_i^2 = -log(1 - distance^2 / 2) / gamma. The least-squares solution for these distances from
+    the nearest x_i has a closed form (Kwok and Tsang, 2003):
 
         x-hat = x-bar + C^+ r,    r_i = (||x_i - x-bar||^2 - d_i^2) / 2 minus its mean,
 
-    where x-bar is the mean of the neighbours and the rows of C are x_i - x-bar. No iteration, no
-    local optimum; x-hat is confined to a flat of n_neighbors - 1 dimensions.
+    where x-bar is the mean of the neighbours and the rows of C are x_i - x-bar. There is no
+    iteration and no local optimum, but x-hat lies in an affine subspace of n_neighbors - 1
+    dimensions.
 
     Parameters
     ----------
     n_neighbors : int, default=10
-        Known samples, nearest in feature space, to measure distances from; at most all.
+        Number of known samples, nearest in feature space, whose distances are used.
     """
 
     name = "distance"
     allowed = (
-        "a kernel that tells distances: RBF with gamma > 0, linear, "
+        "a kernel that determines distances: RBF with gamma > 0, linear, "
         "or polynomial with odd degree and gamma > 0"
     )
     _parameter_constraints: dict = {  # noqa: RUF012
@@ -516,7 +488,7 @@ class DistancePreimage(Preimage):
 
     def _block_rows(self):
         n_codes, d = self.code_.targets.shape
-        return max(1, BLOCK_SIZE // max(self._count * d, n_codes))
+        return max(1, MAX_TEMPORARY_VALUES // max(self._count * d, n_codes))
 
     def _decode(self, Y):
         products = self.code_.inner_products(Y)
@@ -531,16 +503,15 @@ class DistancePreimage(Preimage):
         center = neighbors.mean(axis=1, keepdims=True)
         C = neighbors - center
         r = (np.sum(C**2, axis=2) - squared) / 2
-        r -= r.mean(axis=1, keepdims=True)  # C^+ does not see it, but a large one would round
-        # squared distances are known to eps: directions in which the neighbours hardly differ
-        # would be all rounding
+        r -= r.mean(axis=1, keepdims=True)  # C^+ would remove it, but with rounding errors
+        # directions in which the neighbours hardly differ are dominated by rounding
         inverse = np.linalg.pinv(C, rcond=np.sqrt(np.finfo(C.dtype).eps))
         step = np.matmul(inverse, r[:, :, None])[:, :, 0]
         if not isinstance(self.code_.kernel, Polynomial):
-            # no x is further from x-bar than from the x_i on average; distances that don't fit
-            # together may ask for more, but for many times more only along directions in which
-            # the neighbours hardly differ
-            bound = 3 * np.sqrt(np.maximum(squared, 0)).mean(axis=1)
+            # No x is further from x-bar than from the x_i on average. Inconsistent distances may
+            # give a longer step, but one many times longer only along directions in which the
+            # neighbours hardly differ.
+            bound = MAX_STEP * np.sqrt(np.maximum(squared, 0)).mean(axis=1)
             length = np.linalg.norm(step, axis=1)
             shrink = np.divide(bound, length, out=np.ones_like(length), where=length > bound)
             step *= shrink[:, None]
@@ -567,14 +538,7 @@ PREIMAGES: dict[str, type[Preimage]] = {
 
 
 def make_preimage(name: str, **params: Any) -> Preimage:
-    """Return the decoder called `name`, not yet fitted.
-
-    Parameters
-    ----------
-    name : {'ridge', 'eigenvector', 'fixed_point', 'distance'}
-    **params : dict
-        Arguments of its class.
-    """
+    """Return the unfitted decoder called `name` in `PREIMAGES`; `params` are those of its class."""
     if name not in PREIMAGES:
         raise ValueError(f"preimage must be one of {sorted(PREIMAGES)}, got {name!r}")
     return PREIMAGES[name](**params)
@@ -583,7 +547,7 @@ def make_preimage(name: str, **params: Any) -> Preimage:
 def _leading(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the largest eigenvalue and its unit vector for each matrix of a stack."""
     with one_blas_thread(flops=4 / 3 * M.shape[1] ** 3):
-        if M.shape[1] <= STACKED_EIGH_SIZE:
+        if M.shape[1] <= MAX_STACKED_EIGH:
             values, vectors = np.linalg.eigh(M)
             return values[:, -1], vectors[:, :, -1]
         pairs = [leading_eigenpairs(one, 1, random_state=0) for one in M]
@@ -602,9 +566,9 @@ def _best_on_line(M: np.ndarray, vectors: np.ndarray, root_coef0: float) -> np.n
     p = root_coef0**2 - np.sum(u * Mu[:, :-1], axis=1)
     q = root_coef0 * Mu[:, -1]
     u, q = np.where(q < 0, -1, 1)[:, None] * u, np.abs(q)
-    # the minimum is the largest root of s^3 + p s - q: Newton's steps from above never pass it
+    # the minimum is the largest root of s^3 + p s - q: Newton's steps from above never overshoot
     s = np.sqrt(np.maximum(-p, 0)) + np.cbrt(q)
-    for _ in range(60):
+    for _ in range(NEWTON_STEPS):
         slope = 3 * s**2 + p
         s = s - np.divide(s**3 + p * s - q, slope, out=np.zeros_like(s), where=slope > 0)
     return s[:, None] * u

@@ -304,7 +304,7 @@ def test_chunks_are_brought_to_size():
     for dtype in (np.float32, np.float64):
         rows = max(sizes((3000, 100_000), (3000, 1000), dtype))
         one = 100_000 * np.dtype(dtype).itemsize
-        assert rows * one <= module.CHUNK_BYTES < (rows + 1) * one
+        assert rows * one <= module.MAX_CHUNK_BYTES < (rows + 1) * one
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -31,7 +31,7 @@ def X(request, monkeypatch):
     """Return points in one tile, and in many uneven ones."""
     monkeypatch.setattr(operators, "TILE_ROWS", 96)
     monkeypatch.setattr(operators, "TILE_COLUMNS", 130)
-    monkeypatch.setattr(operators, "TILE", 96 * 130)
+    monkeypatch.setattr(operators, "TILE_VALUES", 96 * 130)
     return np.random.default_rng(0).uniform(0.1, 1, (request.param, 4))
 
 

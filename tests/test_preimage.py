@@ -184,7 +184,7 @@ def test_batch_equals_one_by_one(name, kernel, center, X, X_new, monkeypatch):
     one_by_one = np.vstack([decoder.decode(y[None]) for y in Y])
     np.testing.assert_allclose(one_by_one, together, atol=1e-8)
     monkeypatch.setattr(preimage, "BLOCK_ROWS", 4)
-    monkeypatch.setattr(preimage, "BLOCK_SIZE", 130)
+    monkeypatch.setattr(preimage, "MAX_TEMPORARY_VALUES", 130)
     np.testing.assert_allclose(decoder.decode(Y), together, atol=1e-8)
 
 
@@ -435,7 +435,7 @@ def test_eigenvector_with_many_components(center, kernel, X, X_new, monkeypatch)
     model, space = fitted(X, kernel, 3, center)
     Y = model.transform(X_new)
     expected = EigenvectorPreimage().fit(space).decode(Y)
-    monkeypatch.setattr(preimage, "STORED_SIZE", 0)
+    monkeypatch.setattr(preimage, "MAX_STORED_VALUES", 0)
     np.testing.assert_allclose(EigenvectorPreimage().fit(space).decode(Y), expected, atol=1e-9)
 
 

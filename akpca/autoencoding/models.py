@@ -107,14 +107,7 @@ class DenseModel:
         Decoded samples have a positive product with it. None is the sum of the axes.
     """
 
-    def __init__(
-        self,
-        encoder: np.ndarray,
-        decoder: np.ndarray,
-        *,
-        direction: np.ndarray | None = None,
-        towards: np.ndarray | None = None,
-    ):
+    def __init__(self, encoder: np.ndarray, decoder: np.ndarray, *, direction=None, towards=None):
         D, k, _ = encoder.shape
         self.params = [encoder, decoder]
         self.direction = np.ones(D, encoder.dtype) if direction is None else direction
@@ -124,15 +117,7 @@ class DenseModel:
 
     @classmethod
     def start(
-        cls,
-        Z: np.ndarray,
-        k: int,
-        *,
-        offset: bool,
-        random: bool = False,
-        corner: bool = False,
-        towards: np.ndarray | None = None,
-        random_state=None,
+        cls, Z, k: int, *, offset, random=False, corner=False, towards=None, random_state=None
     ) -> DenseModel:
         """Return PCA with an offset, uncentred degree-2 kernel PCA without, or random matrices.
 
@@ -155,6 +140,7 @@ class DenseModel:
             Normalised samples, with a constant last coordinate if `offset`.
         k : int
         offset, random : bool
+            Which of the three.
         corner : bool, default=False
             Whether to choose beta, together with gamma, such that the answers come nearest to
             PCA's. Else it is 0, and gamma alone is chosen. A corner makes the start as good as PCA
@@ -168,9 +154,7 @@ class DenseModel:
         if random:
             A, B = (_random_symmetric(Z.shape[1], k, Z.dtype, rng) for _ in range(2))
             if offset:
-                constant = np.zeros_like(B[:, :1])
-                constant[-1, 0, -1] = float(Z[0, -1]) ** 2
-                B = np.concatenate([B, constant], axis=1)
+                B = np.concatenate([B, _constant_term(Z)], axis=1)
         else:
             A, B = _pca_start(Z, k, rng, corner) if offset else _kpca_start(Z, k, rng)
         return cls(A, B, direction=direction, towards=towards)
@@ -181,9 +165,9 @@ class DenseModel:
             blocks = [self._codes(Z[rows]) for rows in gen_batches(len(Z), ENCODED_ROWS)]
         return np.concatenate(blocks)
 
-    def product(self, Y: np.ndarray, *, form: bool = False) -> objectives.Product:
-        """Return the products; forming the M_i, b D^2 numbers, makes each k / 3 times cheaper."""
-        return _product(self.params[1], _with_constant(Y, self.params[1].shape[1]), form)
+    def product(self, Y: np.ndarray) -> objectives.Product:
+        """Return the products with M_i = sum_j y_ij B_j, plus B_0."""
+        return _product(self.params[1], _with_constant(Y, self.params[1].shape[1]), form=False)
 
     def decode(self, Y: np.ndarray, tol: float | None = None) -> Blocks:
         """Yield rows, the samples g(y) of these codes, and lambda_2 / lambda_1 of each."""
@@ -289,14 +273,7 @@ class Span:
         m, or m + d + 1 with a constant.
     """
 
-    def __init__(
-        self,
-        landmarks: np.ndarray,
-        *,
-        constant: bool,
-        rank: int | None = None,
-        varies: np.ndarray | None = None,
-    ):
+    def __init__(self, landmarks: np.ndarray, *, constant: bool, rank=None, varies=None):
         m, d = landmarks.shape
         if varies is not None:
             landmarks = landmarks * varies
@@ -347,12 +324,7 @@ class Span:
         return S
 
     def product(self, C: np.ndarray) -> objectives.Product:
-        """Return products with matrices of coefficients C, as :mod:`akpca.objectives` wants them.
-
-        Parameters
-        ----------
-        C : ndarray of shape (b, n_atoms)
-        """
+        """Return the products with matrices of coefficients C, shape (b, n_atoms)."""
         Z = self.landmarks
         m, d = Z.shape
         zeta = C[:, :m]
@@ -386,21 +358,10 @@ class Span:
         return T
 
     def kpca(self, X: np.ndarray, k: int, random_state=None) -> np.ndarray:
-        """Return uncentred degree-2 kernel PCA within the span, at most k components as rows.
+        """Return uncentred degree-2 kernel PCA within the span, as rows of coordinates.
 
-        With all samples as landmarks and full rank it is kernel PCA.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-        k : int
-        random_state : int, RandomState instance or None, default=None
-            Which samples, if there are many, and the eigensolver's start.
-
-        Returns
-        -------
-        rows : ndarray of shape (found, size)
-            Orthonormal; fewer than k if the samples have fewer components.
+        They are orthonormal, and fewer than k if the samples have fewer components. With all
+        samples as landmarks and full rank it is kernel PCA.
         """
         rng = check_random_state(random_state)
         if len(X) > START_SAMPLES:
@@ -416,15 +377,7 @@ class Span:
         return vectors[:, found].T.astype(X.dtype)
 
     def pca(self, X: np.ndarray, k: int, random_state=None) -> tuple[np.ndarray, float]:
-        """Return PCA within a span that has linear terms, as `DenseModel.start` does.
-
-        Returns
-        -------
-        rows : ndarray of shape (found, size)
-            sqrt(2) sym(a_j e^T) for the principal axes a_j.
-        gamma : float
-            By which the decoder multiplies them.
-        """
+        """Return PCA as rows of coordinates, and gamma: see `DenseModel.start`."""
         m, d = self.landmarks.shape
         c, X = float(X[0, -1]), X[:, :d]
         axes, _ = principal_axes(X, k, random_state=random_state)
@@ -450,15 +403,7 @@ class SpanModel:
         As in `DenseModel`.
     """
 
-    def __init__(
-        self,
-        span: Span,
-        encoder: np.ndarray,
-        decoder: np.ndarray,
-        *,
-        direction: np.ndarray | None = None,
-        towards: np.ndarray | None = None,
-    ):
+    def __init__(self, span: Span, encoder, decoder, *, direction=None, towards=None):
         self.span, self.params = span, [encoder, decoder]
         self.n_components, self.n_axes = len(encoder), span.landmarks.shape[1]
         D = self.n_axes + span.constant
@@ -493,7 +438,7 @@ class SpanModel:
         return np.concatenate(codes)
 
     def product(self, Y: np.ndarray) -> objectives.Product:
-        """Return the products."""
+        """Return the products with M_i = sum_j y_ij B_j, plus B_0."""
         G = self.params[1]
         return self.span.product(_with_constant(Y, len(G)) @ self.span.expand(G))
 
@@ -587,6 +532,13 @@ def _directions(Z, offset, towards):
     return direction, direction
 
 
+def _constant_term(Z):
+    """Return c^2 e e^T, shape (D, 1, D)."""
+    constant = np.zeros((Z.shape[1], 1, Z.shape[1]), Z.dtype)
+    constant[-1, 0, -1] = float(Z[0, -1]) ** 2
+    return constant
+
+
 def _pca_start(Z, k, rng, corner):
     d, c = Z.shape[1] - 1, float(Z[0, -1])
     X = Z[:, :d]
@@ -598,10 +550,9 @@ def _pca_start(Z, k, rng, corner):
     A[:d, :used, d] = axes / np.sqrt(X.dtype.type(2))
     A[d, :used, :d] = A[:d, :used, d].T
     gamma, beta, _ = best_factors(np.linalg.norm(X @ axes, axis=1), c, corner=corner)
-    B = np.zeros((d + 1, k + 1, d + 1), X.dtype)
+    B = np.concatenate([np.zeros_like(A), _constant_term(Z)], axis=1)
     B[:, :used] = gamma * A[:, :used]
     B[:d, k, :d] = beta * c**2 * (axes @ axes.T)
-    B[d, k, d] = c**2
     return A, B
 
 
@@ -619,7 +570,10 @@ def _kpca_start(Z, k, rng):
 
 
 def _product(B, Y, form):
-    """Return the products with sum_j y_ij B_j, where Y has a column for each of them."""
+    """Return the products with M_i = sum_j y_ij B_j, where Y has a column for each B_j.
+
+    To form the M_i, b d^2 numbers, makes each product cheaper by a factor of about k / 3.
+    """
     d, k, _ = B.shape
     if form:
         flat = np.ascontiguousarray(B.transpose(1, 0, 2)).reshape(k, d * d)

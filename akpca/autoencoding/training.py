@@ -88,14 +88,7 @@ class Descent:
     noise_level: float
 
     def run(
-        self,
-        Z: np.ndarray,
-        held_out: np.ndarray,
-        n_epochs: int,
-        *,
-        patience: int | None = None,
-        title: str | None = None,
-        callback: Callable | None = None,
+        self, Z: np.ndarray, held_out, n_epochs: int, *, patience=None, title=None, callback=None
     ) -> Result:
         """Minimise, and return the best iterate.
 
@@ -154,14 +147,7 @@ class Descent:
         result.model = best
         return result
 
-    def epoch(
-        self,
-        Z: np.ndarray,
-        schedule: Callable[[int], float],
-        first: int = 0,
-        vectors: np.ndarray | None = None,
-        origin: list[np.ndarray] | None = None,
-    ) -> float:
+    def epoch(self, Z: np.ndarray, schedule, first=0, vectors=None, origin=None) -> float:
         """Do one pass in random order; return the mean loss.
 
         Parameters
