@@ -644,8 +644,9 @@ def test_signs_without_an_offset_are_never_silently_wrong(digits):
         model.transform(-X)
     slightly = X[:5].copy()
     slightly[0] = np.where(np.arange(64) % 2, 1.0, -1.1)
-    with pytest.warns(UserWarning, match="1 samples have a negative sum"):
+    with pytest.warns(UserWarning, match="1 samples have a negative sum") as caught:
         model.transform(slightly)
+    assert caught[0].filename == __file__
     assert model.inverse_transform(model.transform(X)).sum(axis=1).min() >= -1e-6
 
 

@@ -180,9 +180,10 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             result, dtype = Result(model), X.dtype
         else:
             # samples to come may vary along other axes
-            coordinates, model, dtype = self._coordinates.along_features(), self._model, self._dtype
-            if self._coordinates.axes is not None:
-                model = model.turned(self._coordinates)
+            coordinates, model, dtype = self._coordinates, self._model, self._dtype
+            if coordinates.axes is not None:
+                model = model.turned(coordinates)
+                coordinates = replace(coordinates, axes=None, variances=None)
             result = Result(model.copy(self._work_dtype), self.loss_curve_, n_iter=self.n_iter_)
             Z = coordinates.forward(X, self._work_dtype)
         descent = Descent(result.model, coordinates, *stream, **self._settings())
@@ -327,7 +328,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 f"{np.sum(sums < 0)} samples have a negative sum; with offset=False they come "
                 "back with a positive one",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _check_warm_start(self):
@@ -417,8 +418,8 @@ class AKPCA(_Autoencoder):
         takes non-negative samples only.
     constant : float or 'auto', default='auto'
         The constant coordinate c in units of `scale_`. Small constants make more of the quadratic
-        terms; with those above 1, the start is as good as PCA (reconstruction objective). 'auto'
-        is `choose_constant`, or 1 for the spectral objective.
+        terms; with those above 1, the start is as good as PCA (reconstruction objective). 'auto' is
+        :func:`.heuristics.choose_constant`, or 1 for the spectral objective.
     init : {'auto', 'pca', 'kpca', 'random'}, default='auto'
         The start: PCA (with an offset only), uncentred degree-2 kernel PCA (without), or random
         symmetric matrices. 'auto' is the one of the first two that fits.
@@ -515,6 +516,7 @@ class AKPCA(_Autoencoder):
 
     def _begin(self, X, rng, *, turn):
         coordinates, flops = self._measure(X, turn=turn)
+        axes = coordinates.axes
         with one_blas_thread(flops=flops):
             Z = coordinates.forward(X, self._work_dtype)
             model = DenseModel.start(
@@ -523,7 +525,7 @@ class AKPCA(_Autoencoder):
                 offset=self.offset,
                 random=self.init == "random",
                 corner=heuristics.is_cautious(self.objective, coordinates),
-                towards=coordinates.feature_sum,
+                towards=None if axes is None else axes.sum(axis=0),  # samples have a positive sum
                 random_state=rng,
             )
         return coordinates, Z, model

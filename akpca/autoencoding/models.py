@@ -67,7 +67,6 @@ RANK_FLOOR = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-11}
 
 ROOT_HALF = 0.5**0.5
 
-
 Blocks = Iterator[tuple[slice, np.ndarray, np.ndarray]]
 
 
@@ -215,26 +214,20 @@ class DenseModel:
 
     def astype(self, dtype: np.dtype) -> DenseModel:
         """Return the model in another precision; itself, if it is in this one."""
-        if self.params[0].dtype == dtype:
-            return self
-        return self._with(p.astype(dtype) for p in self.params)
+        return self if self.params[0].dtype == dtype else self.copy(dtype)
 
     def copy(self, dtype: np.dtype) -> DenseModel:
         """Return a copy with exactly symmetric matrices, which steps leave only nearly so."""
-        return self._with((p + p.transpose(2, 1, 0)).astype(dtype) / 2 for p in self.params)
+        params = ((p + p.transpose(2, 1, 0)).astype(dtype) / 2 for p in self.params)
+        return DenseModel(*params, direction=self.direction, towards=self.towards)
 
     def turned(self, coordinates) -> DenseModel:
         """Return the model in features, by the axes of a :class:`.coordinates.Coordinates`."""
         turned = (coordinates.matrices(self.matrices(p)).transpose(1, 0, 2) for p in self.params)
-        model = self._with(np.ascontiguousarray(p) for p in turned)
-        r = coordinates.n_axes
-        direction = np.append(coordinates.axes @ self.direction[:r], self.direction[r:])
-        model.direction = direction.astype(self.direction.dtype)
-        model.towards = model.direction if len(direction) > len(coordinates.mean) else np.ones(1)
-        return model
-
-    def _with(self, params):
-        return DenseModel(*params, direction=self.direction, towards=self.towards)
+        r, end = self.n_axes, self.direction[self.n_axes :]
+        direction = np.append(coordinates.axes @ self.direction[:r], end).astype(end.dtype)
+        towards = direction if len(end) else None
+        return DenseModel(*map(np.ascontiguousarray, turned), direction=direction, towards=towards)
 
     def _codes(self, Z, A=None):
         A = self.params[0] if A is None else A
@@ -478,21 +471,15 @@ class SpanModel:
 
     def astype(self, dtype: np.dtype) -> SpanModel:
         """Return the model in another precision; itself, if it is in this one."""
-        if self.params[0].dtype == dtype:
-            return self
-        return self._with(self.span.astype(dtype), (p.astype(dtype) for p in self.params))
+        return self if self.params[0].dtype == dtype else self.copy(dtype)
 
     def copy(self, dtype: np.dtype) -> SpanModel:
-        """Return a copy."""
-        return self._with(self.span.astype(dtype), (p.astype(dtype) for p in self.params))
-
-    def _with(self, span, params):
+        """Return a copy, in the same span."""
+        span, params = self.span.astype(dtype), (p.astype(dtype) for p in self.params)
         return SpanModel(span, *params, direction=self.direction, towards=self.towards)
 
 
-def best_factors(
-    norms: np.ndarray, c: float, *, corner: bool = False
-) -> tuple[float, float, float]:
+def best_factors(norms: np.ndarray, c: float, corner=False) -> tuple[float, float, float]:
     """Return gamma and beta of `DenseModel.start`, and the mean squared error that they leave."""
     if not norms.any():
         return 1.0, 0.0, 0.0
@@ -511,9 +498,7 @@ def best_factors(
     return float(gamma), float(beta), float(found.fun)
 
 
-def score(
-    model: DenseModel | SpanModel, Z: np.ndarray, targets: np.ndarray, tol: float
-) -> tuple[float, float]:
+def score(model, Z: np.ndarray, targets: np.ndarray, tol: float) -> tuple[float, float]:
     """Return the mean of ||g(f(z)) - target||^2 and the median of lambda_2 / lambda_1."""
     total, gaps = 0.0, []
     for rows, Z_hat, ratios in model.decode(model.encode(Z), tol):
