@@ -189,8 +189,8 @@ def balanced_split(
     y : array-like of shape (n,)
         Labels.
     n_train, n_test : int
-        Training and test examples per class, or a ValueError if a class has too few. Without
-        `n_test` the test set is all that is left, with the class sizes of the remainder.
+        Training and test examples per class; a class with too few is a ValueError. If `n_test` is
+        None, the test set is all that is left, with the class sizes of the remainder.
     random_state : int, RandomState or None, default=0
         Determines the draw. The training set depends on `y`, `n_train` and `random_state` only.
 
@@ -236,9 +236,10 @@ def scale_by_max_norm(X: np.ndarray, *, reference: np.ndarray | None = None) -> 
 
 
 def add_gaussian_noise(X: np.ndarray, sigma: float, *, random_state: RandomLike = 0) -> np.ndarray:
-    r"""Add noise :math:`\epsilon \sim \mathcal{N}(0, \sigma^2 I)` to each row of `X`, unclipped.
+    r"""Add noise :math:`\epsilon \sim \mathcal{N}(0, \sigma^2 I)` to each row of `X`.
 
-    The same integer `random_state` gives the same noise at another `sigma`, only scaled.
+    Nothing is clipped. The same integer `random_state` gives the same noise at another `sigma`,
+    only scaled.
     """
     if not 0 <= sigma < math.inf:
         raise ValueError(f"sigma={sigma} must be finite and not negative")
@@ -349,8 +350,8 @@ def _arrays(kind: str, *shape: int, labels: str = "y") -> _Arrays:
 
 
 def _train_and_test(kind: str, d: int) -> _Arrays:
-    parts = ("train", "test")
-    return {f"{a}_{part}": v for part in parts for a, v in _arrays(kind, d).items()}
+    arrays = _arrays(kind, d)
+    return {f"{array}_{part}": arrays[array] for part in ("train", "test") for array in arrays}
 
 
 _EXTERNAL = {

@@ -95,8 +95,8 @@ class Skeleton:
 def read_asf(path: str | os.PathLike[str]) -> Skeleton:
     """Read an Acclaim skeleton file (``.asf``).
 
-    Besides a malformed file, a ValueError refuses what CMU's files never use: radians, an axis
-    order other than XYZ, joints that slide, and a root that starts away from the origin.
+    What CMU's files never use is a ValueError too: radians, an axis order other than XYZ, joints
+    that slide, and a root that starts away from the origin.
     """
     sections: dict[str, list[_Line]] = {}
     for line in _lines(path):
@@ -114,13 +114,13 @@ def read_asf(path: str | os.PathLike[str]) -> Skeleton:
             raise line.error("only 'angle deg' is supported")
     root_order = _read_root(sections[":root"])
     bones = _read_bones(sections[":bonedata"])
-    parents = _read_hierarchy(sections[":hierarchy"], set(bones))
+    hierarchy = _read_hierarchy(sections[":hierarchy"], set(bones))
+    parents = tuple(hierarchy[name] for name in bones)
     directions, lengths, axes = (
         np.array([bone[key] for bone in bones.values()]) for key in ("direction", "length", "axis")
     )
-    ordered = tuple(parents[name] for name in bones)
     dofs = tuple(bone["dof"] for bone in bones.values())
-    return Skeleton(tuple(bones), ordered, directions, lengths, axes, dofs, root_order)
+    return Skeleton(tuple(bones), parents, directions, lengths, axes, dofs, root_order)
 
 
 def read_amc(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:

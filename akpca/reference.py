@@ -290,7 +290,7 @@ def data_span_eigenpair(z: np.ndarray, X: np.ndarray, x: np.ndarray, *, steps: i
     """Return the eigenpair of largest size of sum_i z_i x_i x_i^T - x x^T, which is never formed.
 
     Lanczos from a random vector, section 5.3: a step costs one product with the matrix, O(n d).
-    The size of the value, which has either sign, is the spectral norm.
+    The value has either sign, its size is the spectral norm; the vector has shape (d,).
     """
     d = X.shape[1]
     steps = d if steps is None else min(steps, d)
