@@ -587,7 +587,11 @@ random_state, verbose, callback
 
     See Also
     --------
-    AKPCA : Free matrices; its report is the reference here too.
+    AKPCA : The same with free matrices.
+
+    References
+    ----------
+    Cohen, Hazan and Ma, autoencoding kernel PCA, 2016: "the report".
 
     Examples
     --------
