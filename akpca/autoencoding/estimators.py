@@ -28,6 +28,7 @@ from .models import DenseModel, Span, SpanModel
 from .optimizers import OPTIMIZERS
 from .training import Descent, Result
 
+FLOATS = [np.float64, np.float32]
 # As many samples as the report had.
 DEFAULT_LANDMARKS = 3000
 
@@ -82,26 +83,9 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         verbose=False,
         callback=None,
     ):
-        self.n_components = n_components
-        self.objective = objective
-        self.offset = offset
-        self.constant = constant
-        self.init = init
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.precision = precision
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.warm_start = warm_start
-        self.penalty = penalty
-        self.noise = noise
-        self.noise_level = noise_level
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
+        given = locals()
+        for name in _Autoencoder._parameter_constraints:
+            setattr(self, name, given[name])
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
@@ -118,7 +102,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self : object
         """
         again = self.warm_start and hasattr(self, "_model")
-        X = self._validated(X, first=not again, ensure_min_samples=2)
+        X = self._validated(X, first=not again, min_samples=2)
         rng, dtype = check_random_state(self.random_state), self._work_dtype
         (train, held_out), settings = self._split(len(X), rng), self._settings()
         n_epochs = self.n_epochs
@@ -171,7 +155,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self : object
         """
         first = not hasattr(self, "_model")
-        X = self._validated(X, first=first, ensure_min_samples=2 if first else 1)
+        X = self._validated(X, first=first, min_samples=2 if first else 1)
         stream = None if first else self._stream
         if stream is None:
             stream = OPTIMIZERS[self.solver](), check_random_state(self.random_state)
@@ -207,7 +191,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X_new : ndarray of shape (n_new, n_components)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, X, dtype=FLOATS, reset=False)
         if not self.constant_:
             self._check_signs(X)
         model = self._model.astype(X.dtype)
@@ -228,7 +212,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X_original : ndarray of shape (n_new, n_features)
         """
         check_is_fitted(self)
-        Y = check_array(X, dtype=[np.float64, np.float32], input_name="X", estimator=self)
+        Y = check_array(X, dtype=FLOATS, input_name="X", estimator=self)
         if Y.shape[1] != self._n_features_out:
             raise ValueError(
                 f"X has {Y.shape[1]} columns, but the codes of this {type(self).__name__} have "
@@ -278,16 +262,8 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    # ------------------------------------------------------------------ checks
-
-    def _validated(self, X, *, first, ensure_min_samples):
-        X = validate_data(
-            self,
-            X,
-            dtype=[np.float64, np.float32],
-            reset=first,
-            ensure_min_samples=ensure_min_samples,
-        )
+    def _validated(self, X, *, first, min_samples):
+        X = validate_data(self, X, dtype=FLOATS, reset=first, ensure_min_samples=min_samples)
         d, k = X.shape[1], self.n_components
         terms = d * (d + 3) // 2 if self.offset else d * (d + 1) // 2
         if k > terms:
@@ -305,10 +281,10 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 f"noise_level={self.noise_level} must be from 0 to 1 for noise='speckle', the "
                 "probability that an entry is set to 0"
             )
-        if self.offset and self.init == "kpca":
-            raise ValueError("init='kpca' needs offset=False; use 'auto', 'pca' or 'random'")
-        if not self.offset and self.init == "pca":
-            raise ValueError("init='pca' needs offset=True; use 'auto', 'kpca' or 'random'")
+        fits, other = ("pca", "kpca") if self.offset else ("kpca", "pca")
+        if self.init == other:
+            need = f"init={other!r} needs offset={not self.offset}"
+            raise ValueError(f"{need}; use 'auto', {fits!r} or 'random'")
         return X
 
     def _check_signs(self, X):
@@ -324,12 +300,9 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 "wrong sign"
             )
         if np.any(sums < 0):
-            warnings.warn(
-                f"{np.sum(sums < 0)} samples have a negative sum; with offset=False they come "
-                "back with a positive one",
-                UserWarning,
-                stacklevel=4,
-            )
+            told = f"{np.sum(sums < 0)} samples have a negative sum"
+            told += "; with offset=False they come back with a positive one"
+            warnings.warn(told, UserWarning, stacklevel=4)
 
     def _check_warm_start(self):
         if self._n_features_out != self.n_components or self.offset != bool(self.constant_):
@@ -350,8 +323,6 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             )
         order = rng.permutation(n)
         return np.sort(order[held_out:]), np.sort(order[:held_out])
-
-    # ------------------------------------------------------------------ choices
 
     def _measure(self, X, *, turn):
         """Return the coordinates of samples, turned or not, and operations of a large product."""
@@ -472,10 +443,8 @@ class AKPCA(_Autoencoder):
         The symmetric matrices A_j and B_j, in the units of X; D is d, or d + 1 with an offset.
     decoder_offset_ : ndarray of shape (D, D)
         B_0; 0 without an offset.
-    mean_ : ndarray of shape (d,)
-        0 without an offset.
-    constant_ : float
-        c; 0 without an offset.
+    mean_, constant_ : ndarray of shape (d,), float
+        The mean and c; 0 without an offset.
     scale_ : float
         Root mean squared norm of the (centred) samples.
     loss_curve_ : list of float
@@ -491,8 +460,8 @@ class AKPCA(_Autoencoder):
         The epoch whose model was kept; 0 is the start.
     n_iter_ : int
         Epochs that were run.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
+        Of the samples.
 
     See Also
     --------
@@ -574,10 +543,9 @@ random_state, verbose, callback
         The symmetric matrices A_j and B_j, formed when asked for.
     decoder_offset_ : ndarray of shape (D, D)
         B_0; 0 without an offset.
-    mean_, constant_, scale_, loss_curve_, monitor_curve_, gap_curve_, best_epoch_, n_iter_
+    mean_, constant_, scale_, loss_curve_, monitor_curve_, gap_curve_, best_epoch_, n_iter_, \
+n_features_in_, feature_names_in_
         As in `AKPCA`.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
 
     Notes
     -----
@@ -587,7 +555,11 @@ random_state, verbose, callback
 
     See Also
     --------
-    AKPCA : Free matrices; its report is the reference here too.
+    AKPCA : The same with free matrices.
+
+    References
+    ----------
+    Cohen, Hazan and Ma, autoencoding kernel PCA, 2016: "the report".
 
     Examples
     --------
@@ -636,9 +608,7 @@ random_state, verbose, callback
     ):
         given = locals()
         super().__init__(**{name: given[name] for name in _Autoencoder._parameter_constraints})
-        self.n_landmarks = n_landmarks
-        self.sampling = sampling
-        self.rank = rank
+        self.n_landmarks, self.sampling, self.rank = n_landmarks, sampling, rank
 
     @property
     def landmarks_(self) -> np.ndarray:

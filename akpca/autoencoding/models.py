@@ -131,22 +131,9 @@ class DenseModel:
             1 / (1 - beta) (gamma r) (1 - (2 + beta) / 2 (gamma r)^2 / ((1 - beta) c)^2 + ...)
 
         By gamma = 1 - beta that is right for large c, and beta = -2 takes away the next term too.
-        Where the samples have fewer than k components the rest of B is 0, and that of A random.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (n, D)
-            Normalised samples, with a constant last coordinate if `offset`.
-        k : int
-        offset, random : bool
-            Which of the three.
-        corner : bool, default=False
-            Whether to choose beta, together with gamma, such that the answers come nearest to
-            PCA's. Else it is 0, and gamma alone is chosen. A corner makes the start as good as PCA
-            but holds the quadratic terms back.
-        towards : ndarray, default=None
-            As in the class, without an offset; with one, it is the last axis.
-        random_state : int, RandomState instance or None, default=None
+        Both are chosen such that the answers come nearest to PCA's, if `corner` is true. Else beta
+        is 0: a corner makes the start as good as PCA but holds the quadratic terms back. Where the
+        samples have fewer than k components the rest of B is 0, and that of A random.
         """
         rng = check_random_state(random_state)
         direction, towards = _directions(Z, offset, towards)
@@ -175,7 +162,7 @@ class DenseModel:
     def gradients(
         self, Z: np.ndarray, loss: Callable, params: list[np.ndarray] | None = None
     ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-        """Return the losses of a batch and the gradients of their mean.
+        """Return the losses of a batch, the gradients of their mean, and eigenvectors (b, D).
 
         Parameters
         ----------
@@ -183,17 +170,9 @@ class DenseModel:
             What is encoded.
         loss : callable
             From the products with the M_i to ``(losses, P, V)``, such as
-            ``lambda product: objectives.spectral(product, Z, start)``.
+            ``partial(objectives.spectral, X=Z, start=start)``.
         params : list of ndarray, default=None
             Where to take the gradients, if not at `params` of the model.
-
-        Returns
-        -------
-        losses : ndarray of shape (b,)
-        gradients : list of ndarray
-            Of the shapes of `params`.
-        V : ndarray of shape (b, D)
-            Eigenvectors that were found.
         """
         A, B = self.params if params is None else params
         (b, d), k = Z.shape, A.shape[1]
@@ -260,18 +239,15 @@ class Span:
     ----------
     basis : ndarray of shape (m, r)
         U Lambda^(-1/2), from the eigenpairs of the kernel matrix (Z Z^T)^2 with entries squared.
-    size : int
-        Dimensions: r, or r + d + 1 with a constant.
-    n_atoms : int
-        m, or m + d + 1 with a constant.
+    size, n_atoms : int
+        Dimensions, and atoms: r and m, with a constant d + 1 more.
     """
 
     def __init__(self, landmarks: np.ndarray, *, constant: bool, rank=None, varies=None):
         m, d = landmarks.shape
         if varies is not None:
             landmarks = landmarks * varies
-        self.varies = varies
-        self.landmarks, self.constant = landmarks, constant
+        self.landmarks, self.constant, self.varies = landmarks, constant, varies
         K = landmarks.astype(np.float64)
         K = (K @ K.T) ** 2
         values, vectors = linalg.eigh(K, overwrite_a=True, driver="evd", check_finite=False)
@@ -279,8 +255,8 @@ class Span:
         above = values > RANK_FLOOR[landmarks.dtype] * max(values[0], 0)
         kept = min(int(np.sum(above)), m if rank is None else rank)
         self.basis = (vectors[:, :kept] / np.sqrt(values[:kept])).astype(landmarks.dtype, order="C")
-        self.n_atoms = m + (d + 1 if constant else 0)
-        self.size = kept + (d + 1 if constant else 0)
+        free = d + 1 if constant else 0
+        self.size, self.n_atoms = kept + free, m + free
 
     def astype(self, dtype: np.dtype) -> Span:
         """Return the same span for samples of another precision."""
@@ -371,14 +347,11 @@ class Span:
 
     def pca(self, X: np.ndarray, k: int, random_state=None) -> tuple[np.ndarray, float]:
         """Return PCA as rows of coordinates, and gamma: see `DenseModel.start`."""
-        m, d = self.landmarks.shape
-        c, X = float(X[0, -1]), X[:, :d]
-        axes, _ = principal_axes(X, k, random_state=random_state)
-        axes = axes.astype(X.dtype)
+        axes, gamma, _ = _principal(X, k, random_state)
         # orthogonal to the z_i z_i^T
         inner = np.zeros((axes.shape[1], self.n_atoms), X.dtype)
-        inner[:, m:-1] = axes.T if self.varies is None else axes.T * self.varies
-        gamma, _, _ = best_factors(np.linalg.norm(X @ axes, axis=1), c)
+        linear = inner[:, len(self.landmarks) : -1]
+        linear[:] = axes.T if self.varies is None else axes.T * self.varies
         return self.coordinates(inner), gamma
 
 
@@ -524,20 +497,25 @@ def _constant_term(Z):
     return constant
 
 
-def _pca_start(Z, k, rng, corner):
-    d, c = Z.shape[1] - 1, float(Z[0, -1])
-    X = Z[:, :d]
+def _principal(Z, k, rng, corner=False):
+    """Return the principal axes of samples with a constant, gamma, and beta c^2."""
+    X, c = Z[:, :-1], float(Z[0, -1])
     axes, _ = principal_axes(X, k, random_state=rng)
-    axes = axes.astype(X.dtype)
-    used = axes.shape[1]
-    A = _random_symmetric(d + 1, k, X.dtype, rng)
+    axes = axes.astype(Z.dtype)
+    gamma, beta, _ = best_factors(np.linalg.norm(X @ axes, axis=1), c, corner)
+    return axes, gamma, beta * c**2
+
+
+def _pca_start(Z, k, rng, corner):
+    axes, gamma, block = _principal(Z, k, rng, corner)
+    d, used = axes.shape
+    A = _random_symmetric(d + 1, k, Z.dtype, rng)
     A[:, :used] = 0
-    A[:d, :used, d] = axes / np.sqrt(X.dtype.type(2))
+    A[:d, :used, d] = axes / np.sqrt(Z.dtype.type(2))
     A[d, :used, :d] = A[:d, :used, d].T
-    gamma, beta, _ = best_factors(np.linalg.norm(X @ axes, axis=1), c, corner=corner)
     B = np.concatenate([np.zeros_like(A), _constant_term(Z)], axis=1)
     B[:, :used] = gamma * A[:, :used]
-    B[:d, k, :d] = beta * c**2 * (axes @ axes.T)
+    B[:d, k, :d] = block * (axes @ axes.T)
     return A, B
 
 

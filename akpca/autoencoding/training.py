@@ -166,7 +166,7 @@ class Descent:
         if isinstance(self.optimizer, Adam):
             largest /= self.model.root_size
         order = self.rng.permutation(n)
-        with one_blas_thread(flops=self.batch_size * self.model.flops):
+        with one_blas_thread(flops=min(n, self.batch_size) * self.model.flops):
             if isinstance(self.optimizer, SVRG):
                 full_gradient = partial(self._full_gradient, Z, warm=vectors is not None)
                 self.optimizer.start_epoch(params, full_gradient)
