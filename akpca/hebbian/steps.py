@@ -23,6 +23,8 @@ Notation and equation numbers: Günter, Schraudolph and Vishwanathan, JMLR 8, 20
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
@@ -40,6 +42,18 @@ NONE = np.zeros((0, 0))
 
 class DivergenceError(ArithmeticError):
     """A Hebbian iteration ran away: its gain is too large for these data."""
+
+
+@contextmanager
+def unless_divergent(model) -> Iterator[None]:
+    """Change the attributes of a model only if the iteration does not diverge."""
+    before = vars(model).copy()
+    try:
+        yield
+    except DivergenceError:
+        vars(model).clear()
+        vars(model).update(before)
+        raise
 
 
 class SmallState(NamedTuple):
