@@ -130,8 +130,8 @@ def tracked_steps(
 def _following_steps(block, schedule, track, steps, shares, lower):
     """Make the steps with gains that follow the outputs from step to step.
 
-    eta_i = schedule / lambda_i with lambda_i = energy_i / weight, or 1 / energy_i without a schedule
-    ("auto"), but at most 1 / max(||x||^2, ||y||^2).
+    eta_i = schedule / lambda_i with lambda_i = energy_i / weight, or for "auto", without a schedule,
+    1 / energy_i, but at most 1 / max(||x||^2, ||y||^2).
     """
     energy, weight, t = track
     r, b = len(energy), len(block.sizes)
