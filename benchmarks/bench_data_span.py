@@ -15,9 +15,14 @@ import time
 
 from measure import load_average, verdict
 
-from akpca import KernelPCA, load_dataset, pca, reconstruction_error
-from akpca.autoencoding import AKPCA
-from akpca.data_span import DataSpanAKPCA
+from akpca import (
+    AKPCA,
+    DataSpanAKPCA,
+    KernelPCA,
+    load_dataset,
+    pca,
+    reconstruction_error,
+)
 from akpca.datasets import balanced_split, scale_by_max_norm
 
 K = 10
@@ -30,7 +35,7 @@ LONG_TARGET, LONG_SECONDS = 0.87, 120
 def split(name: str, n_train: int, n_test: int, seed: int):
     """Return training and held-out digits, scaled by the largest norm of the former."""
     data = load_dataset(name).subsampled()
-    train, test = balanced_split(data.y, n_train, n_test, seed=seed)
+    train, test = balanced_split(data.y, n_train, n_test, random_state=seed)
     parts = [scale_by_max_norm(data.X[part], reference=data.X[train]) for part in (train, test)]
     return [part.astype("float32") for part in parts]
 

@@ -8,7 +8,7 @@ It fits held-out samples better, and axes without variance drop out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.utils import gen_batches
@@ -67,15 +67,6 @@ class Coordinates:
     def n_axes(self) -> int:
         """Coordinates without the constant."""
         return len(self.mean) if self.axes is None else self.axes.shape[1]
-
-    @property
-    def feature_sum(self) -> np.ndarray:
-        """The direction whose product with z is the sum of the features of x, up to a factor."""
-        return np.ones(1) if self.axes is None else self.axes.sum(axis=0)
-
-    def along_features(self) -> Coordinates:
-        """Return coordinates that are not turned to axes."""
-        return replace(self, axes=None, variances=None)
 
     def forward(self, X: np.ndarray, dtype: np.dtype) -> np.ndarray:
         """Return normalised samples, shape (n, n_axes), or one more with a constant."""

@@ -21,12 +21,14 @@ from ..kernels import BLOCK_ROWS
 from ..nystrom import cluster_centers
 from ..pca import principal_axes
 from ..progress import FitProgress
+from ..threads import one_blas_thread
 from . import heuristics
 from .coordinates import Coordinates
 from .models import DenseModel, Span, SpanModel
 from .optimizers import OPTIMIZERS
 from .training import Descent, Result
 
+FLOATS = [np.float64, np.float32]
 # As many samples as the report had.
 DEFAULT_LANDMARKS = 3000
 
@@ -81,26 +83,9 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         verbose=False,
         callback=None,
     ):
-        self.n_components = n_components
-        self.objective = objective
-        self.offset = offset
-        self.constant = constant
-        self.init = init
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.precision = precision
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.warm_start = warm_start
-        self.penalty = penalty
-        self.noise = noise
-        self.noise_level = noise_level
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
+        given = locals()
+        for name in _Autoencoder._parameter_constraints:
+            setattr(self, name, given[name])
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
@@ -117,7 +102,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self : object
         """
         again = self.warm_start and hasattr(self, "_model")
-        X = self._validated(X, first=not again, ensure_min_samples=2)
+        X = self._validated(X, first=not again, min_samples=2)
         rng, dtype = check_random_state(self.random_state), self._work_dtype
         (train, held_out), settings = self._split(len(X), rng), self._settings()
         n_epochs = self.n_epochs
@@ -170,7 +155,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self : object
         """
         first = not hasattr(self, "_model")
-        X = self._validated(X, first=first, ensure_min_samples=2 if first else 1)
+        X = self._validated(X, first=first, min_samples=2 if first else 1)
         stream = None if first else self._stream
         if stream is None:
             stream = OPTIMIZERS[self.solver](), check_random_state(self.random_state)
@@ -179,9 +164,10 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             result, dtype = Result(model), X.dtype
         else:
             # samples to come may vary along other axes
-            coordinates, model, dtype = self._coordinates.along_features(), self._model, self._dtype
-            if self._coordinates.axes is not None:
-                model = model.turned(self._coordinates)
+            coordinates, model, dtype = self._coordinates, self._model, self._dtype
+            if coordinates.axes is not None:
+                model = model.turned(coordinates)
+                coordinates = replace(coordinates, axes=None, variances=None)
             result = Result(model.copy(self._work_dtype), self.loss_curve_, n_iter=self.n_iter_)
             Z = coordinates.forward(X, self._work_dtype)
         descent = Descent(result.model, coordinates, *stream, **self._settings())
@@ -205,7 +191,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X_new : ndarray of shape (n_new, n_components)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, X, dtype=FLOATS, reset=False)
         if not self.constant_:
             self._check_signs(X)
         model = self._model.astype(X.dtype)
@@ -226,7 +212,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X_original : ndarray of shape (n_new, n_features)
         """
         check_is_fitted(self)
-        Y = check_array(X, dtype=[np.float64, np.float32], input_name="X", estimator=self)
+        Y = check_array(X, dtype=FLOATS, input_name="X", estimator=self)
         if Y.shape[1] != self._n_features_out:
             raise ValueError(
                 f"X has {Y.shape[1]} columns, but the codes of this {type(self).__name__} have "
@@ -276,16 +262,8 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    # ------------------------------------------------------------------ checks
-
-    def _validated(self, X, *, first, ensure_min_samples):
-        X = validate_data(
-            self,
-            X,
-            dtype=[np.float64, np.float32],
-            reset=first,
-            ensure_min_samples=ensure_min_samples,
-        )
+    def _validated(self, X, *, first, min_samples):
+        X = validate_data(self, X, dtype=FLOATS, reset=first, ensure_min_samples=min_samples)
         d, k = X.shape[1], self.n_components
         terms = d * (d + 3) // 2 if self.offset else d * (d + 1) // 2
         if k > terms:
@@ -303,10 +281,10 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 f"noise_level={self.noise_level} must be from 0 to 1 for noise='speckle', the "
                 "probability that an entry is set to 0"
             )
-        if self.offset and self.init == "kpca":
-            raise ValueError("init='kpca' needs offset=False; use 'auto', 'pca' or 'random'")
-        if not self.offset and self.init == "pca":
-            raise ValueError("init='pca' needs offset=True; use 'auto', 'kpca' or 'random'")
+        fits, other = ("pca", "kpca") if self.offset else ("kpca", "pca")
+        if self.init == other:
+            need = f"init={other!r} needs offset={not self.offset}"
+            raise ValueError(f"{need}; use 'auto', {fits!r} or 'random'")
         return X
 
     def _check_signs(self, X):
@@ -322,12 +300,9 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 "wrong sign"
             )
         if np.any(sums < 0):
-            warnings.warn(
-                f"{np.sum(sums < 0)} samples have a negative sum; with offset=False they come "
-                "back with a positive one",
-                UserWarning,
-                stacklevel=3,
-            )
+            told = f"{np.sum(sums < 0)} samples have a negative sum"
+            told += "; with offset=False they come back with a positive one"
+            warnings.warn(told, UserWarning, stacklevel=4)
 
     def _check_warm_start(self):
         if self._n_features_out != self.n_components or self.offset != bool(self.constant_):
@@ -349,25 +324,24 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         order = rng.permutation(n)
         return np.sort(order[held_out:]), np.sort(order[:held_out])
 
-    # ------------------------------------------------------------------ choices
-
     def _measure(self, X, *, turn):
-        """Return the coordinates of samples, along principal axes if they are to be turned."""
-        coordinates = Coordinates.measured(X, offset=self.offset)
-        if turn:
-            axes, variances = principal_axes(coordinates.forward(X, self._work_dtype))
-            if len(variances):
-                coordinates = replace(coordinates, axes=axes, variances=variances)
-        if not self.offset:
-            return coordinates
-        c = self.constant
-        if c == "auto" and self.objective == "reconstruction":
-            Z = coordinates.forward(X, self._work_dtype)
-            c = heuristics.choose_constant(Z, self.n_components, self._large_constant)
-        elif c == "auto":
-            # the spectral norm also counts the errors at the constant, which grow with it
-            c = 1.0
-        return replace(coordinates, constant=c * coordinates.scale)
+        """Return the coordinates of samples, turned or not, and operations of a large product."""
+        flops, dtype, c = 2.0 * X.size * min(X.shape), self._work_dtype, self.constant
+        with one_blas_thread(flops=flops):
+            coordinates = Coordinates.measured(X, offset=self.offset)
+            if turn:
+                axes, variances = principal_axes(coordinates.forward(X, dtype))
+                if len(variances):
+                    coordinates = replace(coordinates, axes=axes, variances=variances)
+            if not self.offset:
+                return coordinates, flops
+            if c == "auto":
+                # the spectral norm also counts the errors at the constant, which grow with it
+                c = 1.0
+                if self.objective == "reconstruction":
+                    Z = coordinates.forward(X, dtype)
+                    c = heuristics.choose_constant(Z, self.n_components, self._large_constant)
+        return replace(coordinates, constant=c * coordinates.scale), flops
 
     def _settings(self):
         """Return the arguments of a descent that are ours, with defaults resolved."""
@@ -415,8 +389,8 @@ class AKPCA(_Autoencoder):
         takes non-negative samples only.
     constant : float or 'auto', default='auto'
         The constant coordinate c in units of `scale_`. Small constants make more of the quadratic
-        terms; with those above 1, the start is as good as PCA (reconstruction objective). 'auto'
-        is `choose_constant`, or 1 for the spectral objective.
+        terms; with those above 1, the start is as good as PCA (reconstruction objective). 'auto' is
+        :func:`.heuristics.choose_constant`, or 1 for the spectral objective.
     init : {'auto', 'pca', 'kpca', 'random'}, default='auto'
         The start: PCA (with an offset only), uncentred degree-2 kernel PCA (without), or random
         symmetric matrices. 'auto' is the one of the first two that fits.
@@ -427,11 +401,23 @@ class AKPCA(_Autoencoder):
         The largest step; None is a value that suits every scale, dimension and k that was tried.
         For 'adam' in units of the root mean squared entry of a component of norm 1, which is one
         over its size; for the others, of such a component.
+    precision : {'single', 'double'}, default='single'
+        Of the arithmetic in `fit`. Single is as good and twice as fast.
     n_epochs : int, default=None
         Passes over the samples. None is 14 for 3,000 samples and proportional to n^(-2/3) for
         others, but between 4 and 100.
     batch_size : int, default=100
         Samples of a step.
+    early_stopping : bool, default=False
+        Hold a part of the samples out of the descent, though not of the start, and choose the
+        best iterate on it; stop when none has been better for `n_iter_no_change` epochs.
+    validation_fraction : float, default=0.1
+        The part that early stopping holds out.
+    n_iter_no_change : int, default=None
+        Patience of early stopping. None goes on to the last epoch: a good part of the gain comes
+        late, when steps are small.
+    warm_start : bool, default=False
+        Let `fit` start from the fitted components, with their mean, scale and axes.
     penalty : float, default=None
         How strongly components are pulled back to the start: each epoch takes away about this part
         of what they have moved, times the relative length of its steps. None is 0.15, or 0 for the
@@ -443,25 +429,13 @@ class AKPCA(_Autoencoder):
     noise_level : float, default=0.1
         Standard deviation of Gaussian noise, in the units of X, or probability that speckle sets
         an entry to 0.
-    early_stopping : bool, default=False
-        Hold a part of the samples out of the descent, though not of the start, and choose the
-        best iterate on it; stop when none has been better for `n_iter_no_change` epochs.
-    validation_fraction : float, default=0.1
-        That part.
-    n_iter_no_change : int, default=None
-        Patience of early stopping. None goes on to the last epoch: a good part of the gain comes
-        late, when steps are small.
-    warm_start : bool, default=False
-        Let `fit` start from the fitted components, with their mean, scale and axes.
-    precision : {'single', 'double'}, default='single'
-        Of the arithmetic in `fit`. Single is as good and twice as fast.
     random_state : int, RandomState instance or None, default=None
         Order of the samples, starting vectors, noise, the part held out, a random start.
     verbose : bool, default=False
         Show a progress bar.
     callback : callable, default=None
-        Called as ``callback(self, epoch)`` after each epoch, with the model of that epoch; a true
-        value stops.
+        Called after each epoch with a :class:`.progress.FitProgress`, whose `model` is this
+        estimator with the model of that epoch; a true answer stops.
 
     Attributes
     ----------
@@ -469,12 +443,8 @@ class AKPCA(_Autoencoder):
         The symmetric matrices A_j and B_j, in the units of X; D is d, or d + 1 with an offset.
     decoder_offset_ : ndarray of shape (D, D)
         B_0; 0 without an offset.
-    components_ : tuple of two ndarrays
-        ``(encoder_, decoder_)``.
-    mean_ : ndarray of shape (d,)
-        0 without an offset.
-    constant_ : float
-        c; 0 without an offset.
+    mean_, constant_ : ndarray of shape (d,), float
+        The mean and c; 0 without an offset.
     scale_ : float
         Root mean squared norm of the (centred) samples.
     loss_curve_ : list of float
@@ -482,20 +452,28 @@ class AKPCA(_Autoencoder):
     monitor_curve_ : list of float
         Mean ||g(f(x)) - x||^2 at the start and after each epoch, with exact eigenvectors: of the
         part held out, or of (at most 500 of) the samples themselves. The iterate where it is
-        least is kept.
+        least is kept. Empty after `partial_fit`.
     gap_curve_ : list of float
         The median of lambda_2 / lambda_1 on the same samples: near 1, what the decoder answers is
         hardly defined.
     best_epoch_ : int
-        Its index; 0 is the start.
+        The epoch whose model was kept; 0 is the start.
     n_iter_ : int
         Epochs that were run.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
+        Of the samples.
+
+    See Also
+    --------
+    DataSpanAKPCA : The same with fewer parameters, for many features.
+
+    References
+    ----------
+    Cohen, Hazan and Ma, autoencoding kernel PCA, 2016: "the report".
 
     Examples
     --------
-    >>> from akpca import AKPCA, load_dataset, relative_error
+    >>> from akpca import AKPCA, load_dataset
     >>> X = load_dataset("digits").X
     >>> model = AKPCA(5, n_epochs=3, random_state=0).fit(X)
     >>> X_hat = model.inverse_transform(model.transform(X))
@@ -506,17 +484,19 @@ class AKPCA(_Autoencoder):
     _rates, _large_constant = heuristics.DENSE_RATES, heuristics.DENSE_CONSTANT
 
     def _begin(self, X, rng, *, turn):
-        coordinates = self._measure(X, turn=turn)
-        Z = coordinates.forward(X, self._work_dtype)
-        model = DenseModel.start(
-            Z,
-            self.n_components,
-            offset=self.offset,
-            random=self.init == "random",
-            corner=heuristics.is_cautious(self.objective, coordinates),
-            towards=coordinates.feature_sum,
-            random_state=rng,
-        )
+        coordinates, flops = self._measure(X, turn=turn)
+        axes = coordinates.axes
+        with one_blas_thread(flops=flops):
+            Z = coordinates.forward(X, self._work_dtype)
+            model = DenseModel.start(
+                Z,
+                self.n_components,
+                offset=self.offset,
+                random=self.init == "random",
+                corner=heuristics.is_cautious(self.objective, coordinates),
+                towards=None if axes is None else axes.sum(axis=0),  # samples have a positive sum
+                random_state=rng,
+            )
         return coordinates, Z, model
 
 
@@ -525,12 +505,12 @@ class DataSpanAKPCA(_Autoencoder):
 
     Here k(x)_i = (z_i.x)^2, the z_i are landmarks among the samples, and (lambda, v) is the
     leading eigenpair, found by products with the matrix alone. It is AKPCA with matrices restricted
-    to the span of the z_i z_i^T: time O(m d) a sample, 2 k m parameters. When that span is
+    to the span of the z_i z_i^T: time O(m d) per sample, 2 k m parameters. When that span is
     everything, as it can be from m = d (d + 1) / 2 on, it is AKPCA.
 
     That is the report's form (``offset=False``). With an offset, samples and landmarks are
     centred, a constant coordinate is appended to samples, and linear and constant terms, which
-    take d + 1 numbers a component, are free; see `AKPCA`.
+    take d + 1 numbers per component, are free; see `AKPCA`.
 
     Parameters
     ----------
@@ -544,15 +524,11 @@ class DataSpanAKPCA(_Autoencoder):
     rank : int, default=None
         Most dimensions to keep of the span of the z_i z_i^T, those in which landmarks vary most.
         None keeps all but those that rounding blurs.
-    objective, offset, constant, init, solver, n_epochs, batch_size, penalty, noise, noise_level, \
-early_stopping, validation_fraction, n_iter_no_change, warm_start, precision, random_state, \
-verbose, callback
+    objective, offset, constant, init, solver, learning_rate, precision, n_epochs, batch_size, \
+early_stopping, validation_fraction, n_iter_no_change, warm_start, penalty, noise, noise_level, \
+random_state, verbose, callback
         As in `AKPCA`, with its defaults. The start 'kpca' is kernel PCA within the span, which is
         exact with all samples as landmarks.
-    learning_rate : float, default=None
-        The largest step; None is a value that suits every scale, dimension and k that was tried.
-        For 'adam' in units of the root mean squared entry of a component of norm 1; for the
-        others, of such a component.
 
     Attributes
     ----------
@@ -567,21 +543,27 @@ verbose, callback
         The symmetric matrices A_j and B_j, formed when asked for.
     decoder_offset_ : ndarray of shape (D, D)
         B_0; 0 without an offset.
-    mean_, constant_, scale_, loss_curve_, monitor_curve_, gap_curve_, best_epoch_, n_iter_
+    mean_, constant_, scale_, loss_curve_, monitor_curve_, gap_curve_, best_epoch_, n_iter_, \
+n_features_in_, feature_names_in_
         As in `AKPCA`.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
 
     Notes
     -----
     Memory is O(k m + b m) for a batch of b, besides samples and landmarks, and once m^2 for the
     basis of the span, which is kept for `partial_fit` and warm starts; time, O(m^3) for that basis
-    and O(n m d) an epoch.
+    and O(n m d) per epoch.
+
+    See Also
+    --------
+    AKPCA : The same with free matrices.
+
+    References
+    ----------
+    Cohen, Hazan and Ma, autoencoding kernel PCA, 2016: "the report".
 
     Examples
     --------
-    >>> from akpca import load_dataset
-    >>> from akpca.data_span import DataSpanAKPCA
+    >>> from akpca import DataSpanAKPCA, load_dataset
     >>> X = load_dataset("digits").X
     >>> model = DataSpanAKPCA(5, n_landmarks=200, n_epochs=2, random_state=0).fit(X)
     >>> model.inverse_transform(model.transform(X)).shape
@@ -626,9 +608,7 @@ verbose, callback
     ):
         given = locals()
         super().__init__(**{name: given[name] for name in _Autoencoder._parameter_constraints})
-        self.n_landmarks = n_landmarks
-        self.sampling = sampling
-        self.rank = rank
+        self.n_landmarks, self.sampling, self.rank = n_landmarks, sampling, rank
 
     @property
     def landmarks_(self) -> np.ndarray:
@@ -655,18 +635,19 @@ verbose, callback
         return span.expand(T)[:, : len(span.landmarks)] / T.dtype.type(self.scale_**2)
 
     def _begin(self, X, rng, *, turn):
-        (n, d), m = X.shape, self._count_landmarks(*X.shape)
+        (n, d), k, m = X.shape, self.n_components, self._count_landmarks(*X.shape)
         # in features, since their axes would be a matrix of d^2 numbers
-        coordinates = self._measure(X, turn=False)
-        Z = coordinates.forward(X, self._work_dtype)
-        if self.sampling == "kmeans" and m < n:
-            landmarks = cluster_centers(Z[:, :d], m, rng)
-        else:
-            landmarks = np.ascontiguousarray(Z[rng.permutation(n)[:m], :d])
-        varies = np.ptp(Z[:, :d], axis=0) > 0 if self.offset else None
-        span = Span(landmarks, constant=self.offset, rank=self.rank, varies=varies)
-        random = self.init == "random"
-        model = SpanModel.start(span, Z, self.n_components, random=random, random_state=rng)
+        coordinates, flops = self._measure(X, turn=False)
+        with one_blas_thread(flops=max(flops, m**3)):
+            Z = coordinates.forward(X, self._work_dtype)
+            if self.sampling == "kmeans" and m < n:
+                landmarks = cluster_centers(Z[:, :d], m, rng)
+            else:
+                landmarks = np.ascontiguousarray(Z[rng.permutation(n)[:m], :d])
+            varies = np.ptp(Z[:, :d], axis=0) > 0 if self.offset else None
+            span = Span(landmarks, constant=self.offset, rank=self.rank, varies=varies)
+            random = self.init == "random"
+            model = SpanModel.start(span, Z, k, random=random, random_state=rng)
         return coordinates, Z, model
 
     def _count_landmarks(self, n, d):

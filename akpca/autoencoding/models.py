@@ -67,7 +67,6 @@ RANK_FLOOR = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-11}
 
 ROOT_HALF = 0.5**0.5
 
-
 Blocks = Iterator[tuple[slice, np.ndarray, np.ndarray]]
 
 
@@ -107,14 +106,7 @@ class DenseModel:
         Decoded samples have a positive product with it. None is the sum of the axes.
     """
 
-    def __init__(
-        self,
-        encoder: np.ndarray,
-        decoder: np.ndarray,
-        *,
-        direction: np.ndarray | None = None,
-        towards: np.ndarray | None = None,
-    ):
+    def __init__(self, encoder: np.ndarray, decoder: np.ndarray, *, direction=None, towards=None):
         D, k, _ = encoder.shape
         self.params = [encoder, decoder]
         self.direction = np.ones(D, encoder.dtype) if direction is None else direction
@@ -124,15 +116,7 @@ class DenseModel:
 
     @classmethod
     def start(
-        cls,
-        Z: np.ndarray,
-        k: int,
-        *,
-        offset: bool,
-        random: bool = False,
-        corner: bool = False,
-        towards: np.ndarray | None = None,
-        random_state=None,
+        cls, Z, k: int, *, offset, random=False, corner=False, towards=None, random_state=None
     ) -> DenseModel:
         """Return PCA with an offset, uncentred degree-2 kernel PCA without, or random matrices.
 
@@ -147,30 +131,16 @@ class DenseModel:
             1 / (1 - beta) (gamma r) (1 - (2 + beta) / 2 (gamma r)^2 / ((1 - beta) c)^2 + ...)
 
         By gamma = 1 - beta that is right for large c, and beta = -2 takes away the next term too.
-        Where the samples have fewer than k components the rest of B is 0, and that of A random.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (n, D)
-            Normalised samples, with a constant last coordinate if `offset`.
-        k : int
-        offset, random : bool
-        corner : bool, default=False
-            Whether to choose beta, together with gamma, such that the answers come nearest to
-            PCA's. Else it is 0, and gamma alone is chosen. A corner makes the start as good as PCA
-            but holds the quadratic terms back.
-        towards : ndarray, default=None
-            As in the class, without an offset; with one, it is the last axis.
-        random_state : int, RandomState instance or None, default=None
+        Both are chosen such that the answers come nearest to PCA's, if `corner` is true. Else beta
+        is 0: a corner makes the start as good as PCA but holds the quadratic terms back. Where the
+        samples have fewer than k components the rest of B is 0, and that of A random.
         """
         rng = check_random_state(random_state)
         direction, towards = _directions(Z, offset, towards)
         if random:
             A, B = (_random_symmetric(Z.shape[1], k, Z.dtype, rng) for _ in range(2))
             if offset:
-                constant = np.zeros_like(B[:, :1])
-                constant[-1, 0, -1] = float(Z[0, -1]) ** 2
-                B = np.concatenate([B, constant], axis=1)
+                B = np.concatenate([B, _constant_term(Z)], axis=1)
         else:
             A, B = _pca_start(Z, k, rng, corner) if offset else _kpca_start(Z, k, rng)
         return cls(A, B, direction=direction, towards=towards)
@@ -181,9 +151,9 @@ class DenseModel:
             blocks = [self._codes(Z[rows]) for rows in gen_batches(len(Z), ENCODED_ROWS)]
         return np.concatenate(blocks)
 
-    def product(self, Y: np.ndarray, *, form: bool = False) -> objectives.Product:
-        """Return the products; forming the M_i, b D^2 numbers, makes each k / 3 times cheaper."""
-        return _product(self.params[1], _with_constant(Y, self.params[1].shape[1]), form)
+    def product(self, Y: np.ndarray) -> objectives.Product:
+        """Return the products with M_i = sum_j y_ij B_j, plus B_0."""
+        return _product(self.params[1], _with_constant(Y, self.params[1].shape[1]), form=False)
 
     def decode(self, Y: np.ndarray, tol: float | None = None) -> Blocks:
         """Yield rows, the samples g(y) of these codes, and lambda_2 / lambda_1 of each."""
@@ -192,7 +162,7 @@ class DenseModel:
     def gradients(
         self, Z: np.ndarray, loss: Callable, params: list[np.ndarray] | None = None
     ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-        """Return the losses of a batch and the gradients of their mean.
+        """Return the losses of a batch, the gradients of their mean, and eigenvectors (b, D).
 
         Parameters
         ----------
@@ -200,17 +170,9 @@ class DenseModel:
             What is encoded.
         loss : callable
             From the products with the M_i to ``(losses, P, V)``, such as
-            ``lambda product: objectives.spectral(product, Z, start)``.
+            ``partial(objectives.spectral, X=Z, start=start)``.
         params : list of ndarray, default=None
             Where to take the gradients, if not at `params` of the model.
-
-        Returns
-        -------
-        losses : ndarray of shape (b,)
-        gradients : list of ndarray
-            Of the shapes of `params`.
-        V : ndarray of shape (b, D)
-            Eigenvectors that were found.
         """
         A, B = self.params if params is None else params
         (b, d), k = Z.shape, A.shape[1]
@@ -231,26 +193,20 @@ class DenseModel:
 
     def astype(self, dtype: np.dtype) -> DenseModel:
         """Return the model in another precision; itself, if it is in this one."""
-        if self.params[0].dtype == dtype:
-            return self
-        return self._with(p.astype(dtype) for p in self.params)
+        return self if self.params[0].dtype == dtype else self.copy(dtype)
 
     def copy(self, dtype: np.dtype) -> DenseModel:
         """Return a copy with exactly symmetric matrices, which steps leave only nearly so."""
-        return self._with((p + p.transpose(2, 1, 0)).astype(dtype) / 2 for p in self.params)
+        params = ((p + p.transpose(2, 1, 0)).astype(dtype) / 2 for p in self.params)
+        return DenseModel(*params, direction=self.direction, towards=self.towards)
 
     def turned(self, coordinates) -> DenseModel:
         """Return the model in features, by the axes of a :class:`.coordinates.Coordinates`."""
         turned = (coordinates.matrices(self.matrices(p)).transpose(1, 0, 2) for p in self.params)
-        model = self._with(np.ascontiguousarray(p) for p in turned)
-        r = coordinates.n_axes
-        direction = np.append(coordinates.axes @ self.direction[:r], self.direction[r:])
-        model.direction = direction.astype(self.direction.dtype)
-        model.towards = model.direction if len(direction) > len(coordinates.mean) else np.ones(1)
-        return model
-
-    def _with(self, params):
-        return DenseModel(*params, direction=self.direction, towards=self.towards)
+        r, end = self.n_axes, self.direction[self.n_axes :]
+        direction = np.append(coordinates.axes @ self.direction[:r], end).astype(end.dtype)
+        towards = direction if len(end) else None
+        return DenseModel(*map(np.ascontiguousarray, turned), direction=direction, towards=towards)
 
     def _codes(self, Z, A=None):
         A = self.params[0] if A is None else A
@@ -283,25 +239,15 @@ class Span:
     ----------
     basis : ndarray of shape (m, r)
         U Lambda^(-1/2), from the eigenpairs of the kernel matrix (Z Z^T)^2 with entries squared.
-    size : int
-        Dimensions: r, or r + d + 1 with a constant.
-    n_atoms : int
-        m, or m + d + 1 with a constant.
+    size, n_atoms : int
+        Dimensions, and atoms: r and m, with a constant d + 1 more.
     """
 
-    def __init__(
-        self,
-        landmarks: np.ndarray,
-        *,
-        constant: bool,
-        rank: int | None = None,
-        varies: np.ndarray | None = None,
-    ):
+    def __init__(self, landmarks: np.ndarray, *, constant: bool, rank=None, varies=None):
         m, d = landmarks.shape
         if varies is not None:
             landmarks = landmarks * varies
-        self.varies = varies
-        self.landmarks, self.constant = landmarks, constant
+        self.landmarks, self.constant, self.varies = landmarks, constant, varies
         K = landmarks.astype(np.float64)
         K = (K @ K.T) ** 2
         values, vectors = linalg.eigh(K, overwrite_a=True, driver="evd", check_finite=False)
@@ -309,8 +255,8 @@ class Span:
         above = values > RANK_FLOOR[landmarks.dtype] * max(values[0], 0)
         kept = min(int(np.sum(above)), m if rank is None else rank)
         self.basis = (vectors[:, :kept] / np.sqrt(values[:kept])).astype(landmarks.dtype, order="C")
-        self.n_atoms = m + (d + 1 if constant else 0)
-        self.size = kept + (d + 1 if constant else 0)
+        free = d + 1 if constant else 0
+        self.size, self.n_atoms = kept + free, m + free
 
     def astype(self, dtype: np.dtype) -> Span:
         """Return the same span for samples of another precision."""
@@ -347,12 +293,7 @@ class Span:
         return S
 
     def product(self, C: np.ndarray) -> objectives.Product:
-        """Return products with matrices of coefficients C, as :mod:`akpca.objectives` wants them.
-
-        Parameters
-        ----------
-        C : ndarray of shape (b, n_atoms)
-        """
+        """Return the products with matrices of coefficients C, shape (b, n_atoms)."""
         Z = self.landmarks
         m, d = Z.shape
         zeta = C[:, :m]
@@ -386,21 +327,10 @@ class Span:
         return T
 
     def kpca(self, X: np.ndarray, k: int, random_state=None) -> np.ndarray:
-        """Return uncentred degree-2 kernel PCA within the span, at most k components as rows.
+        """Return uncentred degree-2 kernel PCA within the span, as rows of coordinates.
 
-        With all samples as landmarks and full rank it is kernel PCA.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-        k : int
-        random_state : int, RandomState instance or None, default=None
-            Which samples, if there are many, and the eigensolver's start.
-
-        Returns
-        -------
-        rows : ndarray of shape (found, size)
-            Orthonormal; fewer than k if the samples have fewer components.
+        They are orthonormal, and fewer than k if the samples have fewer components. With all
+        samples as landmarks and full rank it is kernel PCA.
         """
         rng = check_random_state(random_state)
         if len(X) > START_SAMPLES:
@@ -416,23 +346,12 @@ class Span:
         return vectors[:, found].T.astype(X.dtype)
 
     def pca(self, X: np.ndarray, k: int, random_state=None) -> tuple[np.ndarray, float]:
-        """Return PCA within a span that has linear terms, as `DenseModel.start` does.
-
-        Returns
-        -------
-        rows : ndarray of shape (found, size)
-            sqrt(2) sym(a_j e^T) for the principal axes a_j.
-        gamma : float
-            By which the decoder multiplies them.
-        """
-        m, d = self.landmarks.shape
-        c, X = float(X[0, -1]), X[:, :d]
-        axes, _ = principal_axes(X, k, random_state=random_state)
-        axes = axes.astype(X.dtype)
+        """Return PCA as rows of coordinates, and gamma: see `DenseModel.start`."""
+        axes, gamma, _ = _principal(X, k, random_state)
         # orthogonal to the z_i z_i^T
         inner = np.zeros((axes.shape[1], self.n_atoms), X.dtype)
-        inner[:, m:-1] = axes.T if self.varies is None else axes.T * self.varies
-        gamma, _, _ = best_factors(np.linalg.norm(X @ axes, axis=1), c)
+        linear = inner[:, len(self.landmarks) : -1]
+        linear[:] = axes.T if self.varies is None else axes.T * self.varies
         return self.coordinates(inner), gamma
 
 
@@ -450,15 +369,7 @@ class SpanModel:
         As in `DenseModel`.
     """
 
-    def __init__(
-        self,
-        span: Span,
-        encoder: np.ndarray,
-        decoder: np.ndarray,
-        *,
-        direction: np.ndarray | None = None,
-        towards: np.ndarray | None = None,
-    ):
+    def __init__(self, span: Span, encoder, decoder, *, direction=None, towards=None):
         self.span, self.params = span, [encoder, decoder]
         self.n_components, self.n_axes = len(encoder), span.landmarks.shape[1]
         D = self.n_axes + span.constant
@@ -493,7 +404,7 @@ class SpanModel:
         return np.concatenate(codes)
 
     def product(self, Y: np.ndarray) -> objectives.Product:
-        """Return the products."""
+        """Return the products with M_i = sum_j y_ij B_j, plus B_0."""
         G = self.params[1]
         return self.span.product(_with_constant(Y, len(G)) @ self.span.expand(G))
 
@@ -533,21 +444,15 @@ class SpanModel:
 
     def astype(self, dtype: np.dtype) -> SpanModel:
         """Return the model in another precision; itself, if it is in this one."""
-        if self.params[0].dtype == dtype:
-            return self
-        return self._with(self.span.astype(dtype), (p.astype(dtype) for p in self.params))
+        return self if self.params[0].dtype == dtype else self.copy(dtype)
 
     def copy(self, dtype: np.dtype) -> SpanModel:
-        """Return a copy."""
-        return self._with(self.span.astype(dtype), (p.astype(dtype) for p in self.params))
-
-    def _with(self, span, params):
+        """Return a copy, in the same span."""
+        span, params = self.span.astype(dtype), (p.astype(dtype) for p in self.params)
         return SpanModel(span, *params, direction=self.direction, towards=self.towards)
 
 
-def best_factors(
-    norms: np.ndarray, c: float, *, corner: bool = False
-) -> tuple[float, float, float]:
+def best_factors(norms: np.ndarray, c: float, corner=False) -> tuple[float, float, float]:
     """Return gamma and beta of `DenseModel.start`, and the mean squared error that they leave."""
     if not norms.any():
         return 1.0, 0.0, 0.0
@@ -566,9 +471,7 @@ def best_factors(
     return float(gamma), float(beta), float(found.fun)
 
 
-def score(
-    model: DenseModel | SpanModel, Z: np.ndarray, targets: np.ndarray, tol: float
-) -> tuple[float, float]:
+def score(model, Z: np.ndarray, targets: np.ndarray, tol: float) -> tuple[float, float]:
     """Return the mean of ||g(f(z)) - target||^2 and the median of lambda_2 / lambda_1."""
     total, gaps = 0.0, []
     for rows, Z_hat, ratios in model.decode(model.encode(Z), tol):
@@ -587,21 +490,32 @@ def _directions(Z, offset, towards):
     return direction, direction
 
 
-def _pca_start(Z, k, rng, corner):
-    d, c = Z.shape[1] - 1, float(Z[0, -1])
-    X = Z[:, :d]
+def _constant_term(Z):
+    """Return c^2 e e^T, shape (D, 1, D)."""
+    constant = np.zeros((Z.shape[1], 1, Z.shape[1]), Z.dtype)
+    constant[-1, 0, -1] = float(Z[0, -1]) ** 2
+    return constant
+
+
+def _principal(Z, k, rng, corner=False):
+    """Return the principal axes of samples with a constant, gamma, and beta c^2."""
+    X, c = Z[:, :-1], float(Z[0, -1])
     axes, _ = principal_axes(X, k, random_state=rng)
-    axes = axes.astype(X.dtype)
-    used = axes.shape[1]
-    A = _random_symmetric(d + 1, k, X.dtype, rng)
+    axes = axes.astype(Z.dtype)
+    gamma, beta, _ = best_factors(np.linalg.norm(X @ axes, axis=1), c, corner)
+    return axes, gamma, beta * c**2
+
+
+def _pca_start(Z, k, rng, corner):
+    axes, gamma, block = _principal(Z, k, rng, corner)
+    d, used = axes.shape
+    A = _random_symmetric(d + 1, k, Z.dtype, rng)
     A[:, :used] = 0
-    A[:d, :used, d] = axes / np.sqrt(X.dtype.type(2))
+    A[:d, :used, d] = axes / np.sqrt(Z.dtype.type(2))
     A[d, :used, :d] = A[:d, :used, d].T
-    gamma, beta, _ = best_factors(np.linalg.norm(X @ axes, axis=1), c, corner=corner)
-    B = np.zeros((d + 1, k + 1, d + 1), X.dtype)
+    B = np.concatenate([np.zeros_like(A), _constant_term(Z)], axis=1)
     B[:, :used] = gamma * A[:, :used]
-    B[:d, k, :d] = beta * c**2 * (axes @ axes.T)
-    B[d, k, d] = c**2
+    B[:d, k, :d] = block * (axes @ axes.T)
     return A, B
 
 
@@ -619,7 +533,10 @@ def _kpca_start(Z, k, rng):
 
 
 def _product(B, Y, form):
-    """Return the products with sum_j y_ij B_j, where Y has a column for each of them."""
+    """Return the products with M_i = sum_j y_ij B_j, where Y has a column for each B_j.
+
+    To form the M_i, b d^2 numbers, makes each product cheaper by a factor of about k / 3.
+    """
     d, k, _ = B.shape
     if form:
         flat = np.ascontiguousarray(B.transpose(1, 0, 2)).reshape(k, d * d)

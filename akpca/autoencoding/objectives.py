@@ -23,11 +23,13 @@ vectors (or zero where M_i has nothing to say). A model turns P and V into deriv
 parameters with two or three matrix products.
 
 Eigenvectors come from a few Lanczos steps (in training) or from as many as it takes (for scores and
-for decoding: ``steps=None``). The iteration of `reconstruction` and `decode` starts at `start`,
-which must not know x: a start at x leaks the answer, and training then finds matrices whose leading
-eigenvector is far from x, with a small loss and a large error. Few steps of `spectral` give a lower
-bound of the norm, as seen from the start; a start near x is allowed there, and even reconstructs
-better, since errors in directions far from x hardly matter to the decoder.
+for decoding: ``steps=None``), until the residual relative to the eigenvalue is `tol`. ``tol=None``
+is the root of the precision of X: errors of eigenvalues are then as small as that precision. The
+iteration of `reconstruction` and `decode` starts at `start`, which must not know x: a start at x
+leaks the answer, and training then finds matrices whose leading eigenvector is far from x, with a
+small loss and a large error. Few steps of `spectral` give a lower bound of the norm, as seen from
+the start; a start near x is allowed there, and even reconstructs better, since errors in directions
+far from x hardly matter to the decoder.
 """
 
 from __future__ import annotations
@@ -41,9 +43,7 @@ from ..threads import one_blas_thread
 Product = Callable[[np.ndarray], np.ndarray]
 
 # Lanczos steps, and steps of the conjugate gradients, that are enough in training.
-SPECTRAL_STEPS = 4
-RECONSTRUCTION_STEPS = 6
-CG_STEPS = 4
+SPECTRAL_STEPS, RECONSTRUCTION_STEPS, CG_STEPS = 4, 6, 4
 # Up to this size M is formed by d products and decomposed by LAPACK where accuracy is asked for.
 DENSE_SIZE = 48
 # Columns of a Lanczos basis before it restarts, and of those that stay.
@@ -58,28 +58,15 @@ def stacked_product(M: np.ndarray) -> Product:
     return lambda W: np.matmul(M, W[:, :, None])[:, :, 0]
 
 
-def mixed_start(
-    direction: np.ndarray, shape: tuple[int, int], *, weight: float = 0.3, random_state: int = 0
-) -> np.ndarray:
-    """Return starting vectors for the eigenvector iteration: a direction and some noise.
+def mixed_start(direction: np.ndarray, shape: tuple[int, int], *, random_state=0) -> np.ndarray:
+    """Return starting vectors, shape (b, d): a direction and noise of 0.3 times its length.
 
-    Parameters
-    ----------
-    direction : ndarray of shape (d,) or (b, d)
-        Such as the mean of the samples, or earlier eigenvectors; rows may be zero. For
-        `reconstruction` it must not be the samples themselves.
-    shape : (b, d)
-    weight : float, default=0.3
-        Length of the noise, relative to the direction's, so that no eigenvector is orthogonal to
-        the start.
-    random_state : int, default=0
-
-    Returns
-    -------
-    start : ndarray of shape (b, d)
+    The direction, shape (d,) or (b, d), is such as the mean of the samples, or earlier
+    eigenvectors; rows may be zero. For `reconstruction` it must not be the samples themselves. By
+    the noise no eigenvector is orthogonal to the start.
     """
     noise = np.random.default_rng(random_state).standard_normal(shape[1]).astype(direction.dtype)
-    noise *= weight / np.linalg.norm(noise)
+    noise *= 0.3 / np.linalg.norm(noise)
     return np.broadcast_to(_unit(direction) + noise, shape)
 
 
@@ -99,12 +86,9 @@ def spectral(
         Products with the M_i, from which this function subtracts x_i x_i^T.
     X : ndarray of shape (b, d)
     start : ndarray of shape (d,) or (b, d)
-        Where the eigenvector iteration starts, such as ``mixed_start(X, X.shape)``.
-    steps : int or None, default=4
-        Lanczos steps; None iterates until the eigenvectors have converged.
-    tol : float, default=None
-        Residual relative to the eigenvalue that counts as converged. None is the root of the
-        precision of X, so that errors of the eigenvalue are of the order of that precision.
+        Such as ``mixed_start(X, X.shape)``.
+    steps, tol
+        See above.
 
     Returns
     -------
@@ -127,7 +111,6 @@ def reconstruction(
     start: np.ndarray,
     *,
     steps: int | None = RECONSTRUCTION_STEPS,
-    cg_steps: int = CG_STEPS,
     towards: np.ndarray | None = None,
     tol: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -141,15 +124,11 @@ def reconstruction(
         Products with the M_i.
     X : ndarray of shape (b, d)
     start : ndarray of shape (d,) or (b, d)
-        Where the eigenvector iteration starts: never X.
-    steps : int or None, default=6
-        Lanczos steps; None iterates until eigenvectors and linear systems have converged.
-    cg_steps : int, default=4
-        Steps of conjugate gradients for q, unless ``steps=None``.
+        Never X.
+    steps, tol
+        See above. With few steps, q comes from few conjugate gradients as well.
     towards : ndarray of shape (d,) or (b, d), default=None
         The sign of v is that which makes v . towards positive. None is X: the better of the two.
-    tol : float, default=None
-        As in `spectral`.
 
     Returns
     -------
@@ -164,9 +143,8 @@ def reconstruction(
     R = roots * V - X
     losses = np.sum(R * R, axis=1)
     # (lambda I - M)^+ takes out what is along v, so that x-hat need not go in
-    pull = -X
-    pull = pull - np.sum(pull * V, axis=1, keepdims=True) * V
-    limit = cg_steps if steps is not None else 500
+    pull = np.sum(X * V, axis=1, keepdims=True) * V - X
+    limit = CG_STEPS if steps is not None else 500
     Q = _conjugate_gradients(product, values, V, pull, limit, _precision(X.dtype, tol))
     along = np.sum(R * V, axis=1, keepdims=True)
     floor = np.sqrt(SMALL * np.sum(X * X, axis=1, keepdims=True))
@@ -176,12 +154,7 @@ def reconstruction(
 
 
 def decode(
-    product: Product,
-    start: np.ndarray,
-    *,
-    towards: np.ndarray | float = 1.0,
-    steps: int | None = None,
-    tol: float | None = None,
+    product: Product, start: np.ndarray, *, towards: np.ndarray | float = 1.0, tol=None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return x-hat = sqrt(max(lambda, 0)) v for a batch, and how clear the answers are.
 
@@ -192,10 +165,8 @@ def decode(
     start : ndarray of shape (b, d)
     towards : ndarray of shape (d,) or (b, d), default=1.0
         The sign that x-hat . towards >= 0; by default the sum of its entries.
-    steps : int, default=None
-        None iterates until the eigenvectors have converged.
     tol : float, default=None
-        As in `spectral`.
+        See above.
 
     Returns
     -------
@@ -203,7 +174,7 @@ def decode(
     ratios : ndarray of shape (b,)
         lambda_2 / lambda_1, both cut off at 0: near 1 the answer is hardly defined.
     """
-    values, V, second = _eigenpairs(product, start, start, steps, tol)
+    values, V, second = _eigenpairs(product, start, start, None, tol)
     values, second = np.maximum(values, 0), np.maximum(second, 0)
     ratios = np.divide(second, values, out=np.zeros_like(values), where=values > 0)
     return np.sqrt(values)[:, None] * _oriented(V, towards), ratios

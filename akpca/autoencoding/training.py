@@ -88,14 +88,7 @@ class Descent:
     noise_level: float
 
     def run(
-        self,
-        Z: np.ndarray,
-        held_out: np.ndarray,
-        n_epochs: int,
-        *,
-        patience: int | None = None,
-        title: str | None = None,
-        callback: Callable | None = None,
+        self, Z: np.ndarray, held_out, n_epochs: int, *, patience=None, title=None, callback=None
     ) -> Result:
         """Minimise, and return the best iterate.
 
@@ -154,14 +147,7 @@ class Descent:
         result.model = best
         return result
 
-    def epoch(
-        self,
-        Z: np.ndarray,
-        schedule: Callable[[int], float],
-        first: int = 0,
-        vectors: np.ndarray | None = None,
-        origin: list[np.ndarray] | None = None,
-    ) -> float:
+    def epoch(self, Z: np.ndarray, schedule, first=0, vectors=None, origin=None) -> float:
         """Do one pass in random order; return the mean loss.
 
         Parameters
@@ -180,7 +166,7 @@ class Descent:
         if isinstance(self.optimizer, Adam):
             largest /= self.model.root_size
         order = self.rng.permutation(n)
-        with one_blas_thread(flops=self.batch_size * self.model.flops):
+        with one_blas_thread(flops=min(n, self.batch_size) * self.model.flops):
             if isinstance(self.optimizer, SVRG):
                 full_gradient = partial(self._full_gradient, Z, warm=vectors is not None)
                 self.optimizer.start_epoch(params, full_gradient)

@@ -2,9 +2,8 @@
 
 A component is v_i = sum_p A_ip phi'(x_p), with coefficients A of shape (r, l). Every step sees one
 sample and changes A as the generalised Hebbian algorithm would change the components in feature
-space. :mod:`akpca.hebbian.steps` makes the steps in exact blocks. From bottom to top, this module
-has the state of the iteration and a block of it, passes, trial runs that choose the gain, a whole
-run, and the scikit-learn estimator.
+space. This module has the state of the iteration, blocks of steps and passes, trial runs that
+choose the gain, a whole run, and the estimator.
 
 Notation and equation numbers: Günter, Schraudolph and Vishwanathan, JMLR 8, 2007.
 """
@@ -34,7 +33,15 @@ from ..operators import KernelOperator, MatrixOperator
 from ..progress import FitProgress, warn_interrupted
 from ..threads import one_blas_thread
 from .gains import AUTO, Factor, Gain, named_gain
-from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
+from .steps import (
+    NONE,
+    RUNAWAY,
+    Block,
+    DivergenceError,
+    SmallState,
+    hebbian_steps,
+    unless_divergent,
+)
 
 # Norm of a component at the end, where 1 is right, that is a failure.
 TOO_LONG = 2.0
@@ -45,29 +52,18 @@ PROBES = 256
 # Values tried are 5, 2 and 1 times powers of ten, from 500 downwards, where the kernel has k'(x, x)
 # of about 1: gains other than KHA/et* and KHA/e are as large as the kernel is small.
 LARGEST, DECADES = 500.0, 14
-# A run that diverges is started again with a smaller mu so many times, and then without.
+# A tuned run that has diverged this many times goes on without meta-descent.
 MU_RETREATS = 5
 
 
 @dataclass(frozen=True)
 class KernelState:
-    """Where a kernel Hebbian iteration stands. Immutable as a whole: a block makes a new one.
+    """Where a kernel Hebbian iteration stands. Immutable as a whole: a block makes a new one."""
 
-    Attributes
-    ----------
-    S : ndarray of shape (r, l) or (2 r, l)
-        Coefficients A and, with meta-descent, B below.
-    AK : ndarray of shape (r, l) or None
-        A K', if the gain needs eigenvalues.
-    small : SmallState
-    t : int
-        Steps made.
-    """
-
-    S: np.ndarray
-    AK: np.ndarray | None
+    S: np.ndarray  # (r, l), coefficients A; with meta-descent (2 r, l), B below
+    AK: np.ndarray | None  # (r, l), A K', if the gain needs eigenvalues
     small: SmallState
-    t: int = 0
+    t: int = 0  # steps made
 
     @property
     def A(self) -> np.ndarray:
@@ -78,20 +74,10 @@ class KernelState:
 def start_state(
     operator, A: np.ndarray, gain: Gain, *, every_step: bool = False, track: bool = False, AK=None
 ) -> KernelState:
-    """Return the state before the first step: Algorithm 1, step 1.
+    """Return the state with the coefficients A before the first step: Algorithm 1, step 1.
 
-    Parameters
-    ----------
-    operator : operator of :mod:`akpca.operators`
-        K'. Needed of it are `shape`, `dtype`, `rows` and `@`.
-    A : ndarray of shape (r, l)
-    gain : Gain
-    every_step : bool, default=False
-        Eigenvalues are estimated at every step.
-    track : bool, default=False
-        Keep A K' A^T up to date also where the gain does not need it.
-    AK : ndarray of shape (r, l), default=None
-        A K', if it is known.
+    The operator stands for K'. `every_step` tells to estimate eigenvalues at every step, `track` to
+    keep A K' A^T also where the gain does not need it; AK is A K', if it is known.
     """
     A = np.ascontiguousarray(A, dtype=operator.dtype)
     r, keeps_gram = len(A), gain.adapts or track
@@ -114,34 +100,21 @@ def refresh(state: KernelState, gain: Gain, *, every_step: bool) -> KernelState:
         return state
     C, R = (state.A @ state.A.T).astype(np.float64), (state.AK @ state.AK.T).astype(np.float64)
     small = state.small._replace(eigenvalues=np.sqrt(R.diagonal() / C.diagonal()))  # (21)
-    return replace(state, small=small._replace(C=C, R=R) if every_step else small)
+    kept = {"C": C, "R": R} if every_step else {"C": NONE, "R": NONE}
+    return replace(state, small=small._replace(**kept))
 
 
 def kernel_block(
-    operator, state: KernelState, gain: Gain, indices: np.ndarray, n_samples: int, limit: float
+    operator, state: KernelState, gain: Gain, indices: np.ndarray, limit: float = np.inf
 ) -> KernelState:
-    """Return the state after one step for each of some distinct samples.
+    """Return the state after one step for each of some distinct samples, in order.
 
-    Parameters
-    ----------
-    operator : operator of :mod:`akpca.operators`
-    state : KernelState
-    gain : Gain
-    indices : ndarray of shape (b,)
-        The samples, in order.
-    n_samples : int
-        Steps in a pass, for the gain's schedule.
-    limit : float
-        Largest ||y||^2 / k'(x, x) that is not called divergence.
-
-    Raises
-    ------
-    DivergenceError
-        The state is untouched, so that the caller still has the last good one.
+    If ||y||^2 exceeds `limit` times k'(x, x), a DivergenceError is raised; the caller still has the
+    last good state.
     """
     rows, small, extra = operator.rows(indices), state.small, ()
     t = state.t + len(indices)
-    rates = gain.rates(np.arange(state.t + 1, t + 1), small.eigenvalues, n_samples)
+    rates = gain.rates(np.arange(state.t + 1, t + 1), small.eigenvalues, operator.shape[0])
     if len(small.C):
         extra = state.A[:, indices], state.AK @ rows.T, rows @ rows.T
     block = Block.of(state.S @ rows.T, rows[:, indices], *extra)
@@ -162,33 +135,16 @@ def kernel_block(
 
 
 def run_pass(
-    operator,
-    state: KernelState,
-    gain: Gain,
-    order: np.ndarray,
-    *,
-    block_size: int,
-    every_step: bool,
-    limit: float = np.inf,
+    operator, state: KernelState, gain: Gain, order, *, block_size, every_step, limit=np.inf
 ) -> Iterator[KernelState]:
-    """Yield the state after every block of a pass over the samples in the given order.
+    """Yield the state after every block of a pass over distinct samples in the given order.
 
-    Parameters
-    ----------
-    operator : operator of :mod:`akpca.operators`
-    state : KernelState
-    gain : Gain
-    order : ndarray of int
-        Distinct samples. A pass over fewer than all is a part of one.
-    block_size : int
-    every_step : bool
-        Estimate eigenvalues at every step; otherwise once, here.
-    limit : float, default=np.inf
-        As in `kernel_block`.
+    Eigenvalues are estimated at every step, or otherwise once, here. The limit is that of
+    `kernel_block`.
     """
     state = refresh(state, gain, every_step=every_step)
     for block in gen_batches(len(order), block_size):
-        state = kernel_block(operator, state, gain, order[block], operator.shape[0], limit)
+        state = kernel_block(operator, state, gain, order[block], limit)
         yield state
 
 
@@ -212,43 +168,28 @@ def kernel_reconstruction_error(operator, A: np.ndarray) -> float:
 
 
 class Trials:
-    """Short runs from the same start, judged by how near some samples are to the span found.
+    """Short runs from the same start A, whose A K' is known, with the options of `run_pass`.
 
-    Parameters
-    ----------
-    operator : operator of :mod:`akpca.operators`
-    start : KernelState
-        With A K' A^T kept.
-    order : ndarray of shape (l,)
-        Of the samples: runs see the first ones and are judged by the last ones.
-    options : dict
-        Of `run_pass`.
+    They see the first samples of the order and are judged by how near the last ones are to the span
+    found.
     """
 
-    def __init__(self, operator, start: KernelState, order: np.ndarray, options: dict):
+    def __init__(self, operator, A: np.ndarray, AK: np.ndarray, order: np.ndarray, options: dict):
         n = operator.shape[0]
-        self.operator, self.start, self.options = operator, start, options
+        self.operator, self.A, self.AK, self.options = operator, A, AK, options
         self.order = order[: min(n, max(TRIAL_STEPS, int(TRIAL_PART * n)))]
         probes = order[-min(PROBES, n) :]
         self.rows = operator.rows(probes)
         self.sizes = self.rows[np.arange(len(probes)), probes].astype(np.float64)
 
-    def tune(self, gain: Gain, plain: Gain, scale: float) -> Gain:
+    def tune(self, gain: Gain, scale: float) -> Gain:
         """Return the gain with the best eta0, then mu: Algorithm 2, improved.
 
         The paper takes the largest value that does not diverge. That is at the edge of what works,
-        so values below it are tried as long as the error gets smaller.
-
-        Parameters
-        ----------
-        gain : Gain
-            With eta0 or mu "auto".
-        plain : Gain
-            The same without meta-descent, with any eta0.
-        scale : float
-            Mean of k'(x, x).
+        so values below it are tried as long as the error gets smaller. `scale` is the mean of
+        k'(x, x).
         """
-        top = LARGEST / scale if scale > 0 else LARGEST
+        plain, top = gain.without_adaptation(), LARGEST / scale if scale > 0 else LARGEST
         if gain.eta0 == AUTO:
             free = gain.uses_eigenvalues and not gain.normalises
             values = ladder(LARGEST if free else top)
@@ -262,11 +203,7 @@ class Trials:
 
     def error(self, gain: Gain) -> float:
         """Return the mean squared distance of the probes to the span found; inf if it diverged."""
-        state = self.start
-        if gain.adapts:
-            S = np.concatenate([state.S, np.zeros_like(state.S)])
-            small = state.small._replace(cross=np.zeros_like(state.small.gram))
-            state = replace(state, S=S, small=small)
+        state = start_state(self.operator, self.A, gain, track=True, AK=self.AK)
         try:
             with block_threads(self.operator, state, self.options["block_size"]):
                 blocks = run_pass(self.operator, state, gain, self.order, **self.options)
@@ -289,9 +226,7 @@ def ladder(top: float) -> Iterator[float]:
                 yield value
 
 
-def descend(
-    error: Callable[[float], float], values: Iterator[float], worst: float = np.inf
-) -> float:
+def descend(error: Callable[[float], float], values: Iterator[float], worst=np.inf) -> float:
     """Return the value after which two smaller ones in a row were no better.
 
     `worst` is the error of the value 0, which is returned if nothing is better.
@@ -320,59 +255,31 @@ def block_threads(operator, state: KernelState, block_size: int):
 
 @dataclass
 class Run:
-    """A kernel Hebbian iteration: how it goes, where it started and where it stands.
+    """A kernel Hebbian iteration: how it goes, where it started and where it stands."""
 
-    Attributes
-    ----------
-    asked, gain : Gain
-        As it was asked for, where values may be "auto", and as it is used.
-    block_size, every_step, limit
-        As in `run_pass`.
-    start : ndarray of shape (r, l)
-        Coefficients before the first step.
-    rng, rng_state : RandomState, tuple
-        Draws the orders of the samples, and its state after the first of them.
-    order : ndarray of shape (l,)
-        Of the samples in the next pass.
-    state : KernelState
-    n_passes : int
-        Passes made.
-    retreats : int
-        How often the run was started again with a smaller gain.
-    """
-
-    asked: Gain
-    gain: Gain
-    block_size: int
-    every_step: bool
-    limit: float
-    start: np.ndarray
-    rng: np.random.RandomState
-    rng_state: tuple
-    order: np.ndarray
+    asked: Gain  # as it was asked for, where values may be "auto"
+    gain: Gain  # as it is used
+    start: np.ndarray  # (r, l), coefficients before the first step
+    rng: np.random.RandomState  # draws the orders of the samples
+    rng_state: tuple  # of `rng` after the first of them
+    order: np.ndarray  # (l,), of the samples in the next pass
+    means: np.ndarray | None  # (l,), row means of the plain kernel matrix, if it is centred
     state: KernelState
-    n_passes: int = 0
-    retreats: int = 0
+    options: dict  # block_size, every_step and limit of `run_pass`
+    n_passes: int = 0  # made so far
+    retreats: int = 0  # how often it was started again with a smaller gain
 
     @classmethod
     def begin(cls, operator, A, gain, rng, *, n_passes: int, **options) -> Run:
         """Return the run before its first step, with its gain tuned.
 
-        Parameters
-        ----------
-        operator : operator of :mod:`akpca.operators`
-        A : ndarray of shape (r, l) or int
-            Coefficients to start from, or the number r of them to be drawn for each sample.
-        gain : str, Factor or Gain
-            As the estimator was given it.
-        rng : RandomState
-        n_passes : int
-            Passes to come.
-        **options : block_size, every_step
+        A are the coefficients to start from, or r if they are to be drawn; the options are those of
+        `run_pass` but for the limit.
         """
         asked = gain = named_gain(gain, n_passes)
-        plain, tuned = gain.without_adaptation().with_values(eta0=1.0), AUTO in (gain.eta0, gain.mu)
+        tuned = AUTO in (gain.eta0, gain.mu)
         n, trace = operator.shape[0], operator.trace()
+        means = operator.means().astype(operator.dtype) if operator.center else None
         if isinstance(A, Integral):
             A = rng.standard_normal((A, n)) / np.sqrt(A * (max(trace, 0) or float(n)))
         A = np.ascontiguousarray(A, operator.dtype)
@@ -381,34 +288,17 @@ class Run:
         some = order[:BLOCK_ROWS]
         rows = operator.rows(some)
         size = max(rows[np.arange(len(some)), some].max(), np.finfo(operator.dtype).tiny)
-        limit = RUNAWAY * max(1.0, float(np.max((A @ rows.T) ** 2) / size))
+        options["limit"] = RUNAWAY * max(1.0, float(np.max((A @ rows.T) ** 2) / size))
         AK = (operator @ A.T).T if tuned or gain.uses_eigenvalues or gain.adapts else None
-        known = {"every_step": options["every_step"], "AK": AK}
         if tuned:
-            start = start_state(operator, A, plain, track=True, **known)
-            trials = Trials(operator, start, order, {**options, "limit": limit})
-            gain = trials.tune(gain, plain, trace / n)
-        state = start_state(operator, A, gain, **known)
-        rng_state = rng.get_state()
-        return cls(
-            asked,
-            gain,
-            **options,
-            limit=limit,
-            start=A,
-            rng=rng,
-            rng_state=rng_state,
-            order=order,
-            state=state,
-        )
+            gain = Trials(operator, A, AK, order, options).tune(gain, trace / n)
+        state = start_state(operator, A, gain, AK=AK)
+        return cls(asked, gain, A, rng, rng.get_state(), order, means, state, options)
 
     def one_pass(self, operator, bar: tqdm) -> None:
         """Make a pass. An interrupt leaves the state after the last whole block."""
-        options = {"block_size": self.block_size, "every_step": self.every_step}
-        with block_threads(operator, self.state, self.block_size):
-            for state in run_pass(
-                operator, self.state, self.gain, self.order, **options, limit=self.limit
-            ):
+        with block_threads(operator, self.state, self.options["block_size"]):
+            for state in run_pass(operator, self.state, self.gain, self.order, **self.options):
                 self.state = state
                 bar.update()
         self.n_passes += 1
@@ -424,10 +314,7 @@ class Run:
     def retreat(self, operator, error: DivergenceError, n_passes: int) -> None:
         """Start again with smaller values, after trial runs that were too short to show it.
 
-        Raises
-        ------
-        DivergenceError
-            If nothing was left to us: the gain was given, or no smaller one is left.
+        A gain that was not to be tuned, or that can't get smaller, raises a DivergenceError.
         """
         asked, gain = self.asked, self.gain
         if AUTO not in (asked.eta0, asked.mu):
@@ -446,11 +333,11 @@ class Run:
             gain = gain.with_values(eta0=next(ladder(0.9 * gain.eta0)))
         if gain == self.gain or self.retreats > 3 * DECADES:
             raise DivergenceError(
-                f"{gain!r} diverges, and no smaller gain may be tried: scale the data"
+                f"{self.gain!r} diverges, and no smaller gain may be tried: scale the data"
             ) from None
         self.gain, self.n_passes = gain, 0
         self.rng.set_state(self.rng_state)
-        self.state = start_state(operator, self.start, gain, every_step=self.every_step)
+        self.state = start_state(operator, self.start, gain, every_step=self.options["every_step"])
         self.order = self.rng.permutation(operator.shape[0])
 
 
@@ -461,8 +348,7 @@ class HebbianProgress(FitProgress):
     Attributes
     ----------
     n_iter, n_iter_max, loss, model
-        As in :class:`akpca.progress.FitProgress`; the loss is None. The model is the estimator,
-        fitted up to this pass but for its `preimage`.
+        As in :class:`akpca.progress.FitProgress`; the model is not fitted with its `preimage`.
     coefficients : ndarray of shape (r, l)
         A, as the algorithm has it; not to be changed.
     eigenvalues : ndarray of shape (r,) or None
@@ -485,32 +371,24 @@ class HebbianProgress(FitProgress):
 class KernelHebbian(KernelEstimator):
     """Kernel PCA by A <- A + diag(eta) [y e_p^T - lt(y y^T) A], y = A k'_p, sample after sample.
 
-    The kernel Hebbian algorithm with any of the gains of :mod:`akpca.hebbian.gains`: KHA/t,
-    KHA/et*, KHA/et, KHA-SMD*, KHA-SMD and their relatives. Steps are made in blocks that give the
-    same numbers as one step after the other, so that a pass costs little more than computing the
-    kernel once. Without centring a pass needs no more memory than O(r l).
-
-    For all components of data whose kernel matrix fits into memory, :class:`akpca.KernelPCA` is
-    faster; this class is for following the algorithms, and for one or few passes over data that
-    are too many for a kernel matrix. Streams are for :class:`akpca.KernelStream`.
+    The kernel Hebbian algorithm with any gain of :mod:`akpca.hebbian.gains`. Steps are made in
+    blocks that give the same numbers as one step after the other, so that a pass costs little more
+    than computing the kernel once. If the kernel matrix fits into memory,
+    :class:`akpca.KernelPCA` is faster; this class is for following the algorithms, and for few
+    passes over data that are too many for a kernel matrix.
 
     Parameters
     ----------
     n_components : int, default=2
         r, the number of components.
-    kernel : str, Kernel or callable, default='rbf'
-        As in :class:`akpca.KernelPCA`. With 'precomputed', `fit` takes a kernel matrix, or an
-        operator of :mod:`akpca.operators` or :mod:`akpca.distributed` that is used as it is
-        (`center` is then its own).
-    gamma, degree, coef0, kernel_params, n_jobs
-        Of the kernel, as in :class:`akpca.KernelPCA`.
-    center : bool, default=True
-        Centre the data in feature space.
+    kernel, gamma, degree, coef0, kernel_params, n_jobs, center, preimage
+        As in :class:`akpca.KernelPCA`, with kernel='rbf' as default. With kernel='precomputed',
+        `fit` also takes an operator of :mod:`akpca.operators` or :mod:`akpca.distributed`, which is
+        used as it is (`center` is then its own).
     gain : Gain or str, default='auto'
         A product of factors, such as ``Constant(5) * Annealing(passes=3)``, or a name, such as
-        "KHA-SMD*". Parameters that are "auto", which is all in a name, are tuned: short trial
-        runs from the same start, from large values to small, until the error of some samples
-        gets no smaller. 'auto' is KHA/et* with tau of half a pass to two passes.
+        "KHA-SMD*". Parameters that are "auto", as with a name, are tuned by short trial runs from
+        the same start. 'auto' is KHA/et* with tau of half a pass to two passes.
     eigenvalue_updates : {'pass', 'iteration'}, default='iteration'
         When a gain that uses eigenvalues estimates them anew: before every pass, as in most of the
         paper's experiments, or at every step, which is better in few passes and costs little more.
@@ -518,17 +396,14 @@ class KernelHebbian(KernelEstimator):
         Coefficients to start from. None draws them from N(0, 1 / (r tr K')), which is the paper's
         N(0, 1 / (r l)) made independent of the scale of the kernel.
     block_size : int, default=None
-        Steps in a block. None is 96, or 128 for more than 32 components. It changes the speed, and
-        of the result only the rounding.
+        Steps in a block. None is 96, or 128 for more than 32 components. The result does not
+        depend on it, but for rounding.
     memory_limit : float, default=2e9
-        Bytes that the kernel matrix may take. A larger one is not stored: its rows are computed
-        when a pass needs them.
+        Bytes that the kernel matrix may take. Rows of a larger one are computed in every pass.
     n_passes : int, default=10
         Passes over the data, each in a new random order.
     warm_start : bool, default=False
         Go on from where the last `fit` to the same data ended, as if it had had more passes.
-    preimage : {'ridge', 'eigenvector', 'fixed_point', 'distance'} or Preimage, default=None
-        The decoder of `inverse_transform`, from :mod:`akpca.preimage`.
     random_state : int, RandomState instance or None, default=None
         Start and order of the samples.
     verbose : bool, default=False
@@ -541,31 +416,21 @@ class KernelHebbian(KernelEstimator):
     components_ : ndarray of shape (n_components, n_samples)
         Coefficients of components that have norm 1 in feature space.
     eigenvalues_ : ndarray of shape (n_components,)
-        Of the (centred) kernel matrix, one for every component, by (20); at convergence those of
-        :class:`akpca.KernelPCA`, in descending order.
-    norms_ : ndarray of shape (n_components,)
-        Norms of the components before they were scaled to 1, which the algorithm lets approach 1:
-        far from it, more passes are needed.
+        Of the (centred) kernel matrix, by (20); at convergence those of :class:`akpca.KernelPCA`.
     coefficients_ : ndarray of shape (n_components, n_samples)
         A, as the algorithm has it.
+    norms_ : ndarray of shape (n_components,)
+        Norms of the components that A stands for. Far from 1, more passes are needed.
     gain_ : Gain
         The gain that was used, with the parameters that were tuned.
-    n_iter_ : int
-        Passes made, those before a warm start included.
-    n_steps_ : int
-        Steps made.
+    n_iter_, n_steps_ : int
+        Passes and steps made, those before a warm start included.
     n_samples_seen_ : int
         Number of fitted samples.
-    kernel_ : Kernel
-        The kernel that was used.
-    gamma_ : float
-        The value of gamma that was used.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features), or operator
         What was fitted.
-    preimage_ : Preimage
-        The fitted decoder, if `preimage`.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
+        As in :class:`akpca.KernelPCA`.
 
     See Also
     --------
@@ -651,7 +516,8 @@ class KernelHebbian(KernelEstimator):
     def fit(self, X, y=None):
         """Make `n_passes` passes over X.
 
-        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached.
+        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached. A given gain
+        that is too large raises a :class:`akpca.DivergenceError` and leaves the estimator as it was.
 
         Parameters
         ----------
@@ -662,19 +528,16 @@ class KernelHebbian(KernelEstimator):
         Returns
         -------
         self : object
-
-        Raises
-        ------
-        DivergenceError
-            If a gain that was given is too large for these data.
         """
-        operator, points = self._make_operator(X)
-        run = self._begin(operator)
-        try:
-            self._iterate(operator, points, run)
-        except KeyboardInterrupt:
-            warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps", stacklevel=4)
-        code = self._publish(operator, points, run)
+        with unless_divergent(self):
+            operator, points = self._make_operator(X)
+            self.X_fit_ = X if points is None else points
+            run = self._begin(operator)
+            try:
+                self._iterate(operator, points, run)
+            except KeyboardInterrupt:
+                warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps", stacklevel=4)
+            code = self._publish(operator, points, run)
         if self.norms_.max() > TOO_LONG:
             warnings.warn(
                 f"components of norm {self.norms_.max():.2g}, where 1 is right: {self.gain_!r} was "
@@ -682,24 +545,11 @@ class KernelHebbian(KernelEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        self.X_fit_ = X if points is None else points
         self._set_code(code)
         return self
 
     def fit_transform(self, X, y=None, **params):
-        """Fit to X and return its codes, which costs nothing more than the fit.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : Ignored
-        **params : dict
-            Passed to `fit`.
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_samples, n_components)
-        """
+        """Fit to X, as `fit` does, and return its codes, which costs nothing more."""
         return self.fit(X, **params)._code.codes
 
     def _make_operator(self, X):
@@ -731,7 +581,8 @@ class KernelHebbian(KernelEstimator):
                     f"warm_start=True needs the data and n_components of the last fit: {before}, "
                     f"got {n} and {r}"
                 )
-            return replace(self._run, rng=deepcopy(self._run.rng), **options)
+            options = {**self._run.options, **options}
+            return replace(self._run, rng=deepcopy(self._run.rng), options=options)
         A = r
         if self.init is not None:
             A = check_array(self.init, dtype=operator.dtype, input_name="init")
@@ -741,7 +592,7 @@ class KernelHebbian(KernelEstimator):
         return Run.begin(operator, A, self.gain, rng, n_passes=self.n_passes, **options)
 
     def _iterate(self, operator, points, run: Run):
-        n_blocks = -(-operator.shape[0] // run.block_size)
+        n_blocks = -(-operator.shape[0] // run.options["block_size"])
         last = run.n_passes + self.n_passes
         name = run.gain.name if self.verbose else ""
         description = {"desc": name, "unit": "block", "disable": not self.verbose}
@@ -751,8 +602,8 @@ class KernelHebbian(KernelEstimator):
                 try:
                     run.one_pass(operator, bar)
                     if self.callback is not None:
-                        self._code = self._publish(operator, points, run)
-                        self._decoder = None
+                        self._code, self._decoder = self._publish(operator, points, run), None
+                        vars(self).pop("preimage_", None)
                         stop = self.callback(self._report(run, last))
                     if run.n_passes == last:
                         run.check_length()
@@ -762,21 +613,15 @@ class KernelHebbian(KernelEstimator):
                     bar.reset()
 
     def _report(self, run: Run, last: int) -> HebbianProgress:
-        state, gain = refresh(run.state, run.gain, every_step=run.every_step), run.gain
+        gain, every_step = run.gain, run.options["every_step"]
+        state = refresh(run.state, gain, every_step=every_step)
         eigenvalues, rho = state.small.eigenvalues, state.small.rho
         schedule = float(gain.schedule(state.t, len(run.order)))
         values = schedule * gain.preconditioner(eigenvalues)
-        return HebbianProgress(
-            n_iter=run.n_passes,
-            n_iter_max=last,
-            loss=None,
-            model=self,
-            coefficients=state.A,
-            eigenvalues=eigenvalues if gain.uses_eigenvalues else None,
-            gain=values * np.exp(rho),
-            gain_scale=float(values[0] * eigenvalues[0]) if gain.uses_eigenvalues else schedule,
-            log_gain=rho,
-        )
+        scale = float(values[0] * eigenvalues[0]) if gain.uses_eigenvalues else schedule
+        eigenvalues = eigenvalues if gain.uses_eigenvalues else None
+        parts = state.A, eigenvalues, values * np.exp(rho), scale, rho
+        return HebbianProgress(run.n_passes, last, None, self, *parts)
 
     def _publish(self, operator, points, run: Run) -> KernelCode:
         """Set the attributes to where the run stands; return the code that belongs to them."""
@@ -795,8 +640,7 @@ class KernelHebbian(KernelEstimator):
         # sum_p A_ip (phi(x_p) - mean) = sum_p weights_pi phi(x_p), and its part along the mean
         weights, mean = self.components_.T, {}
         offset = np.zeros(len(A), A.dtype)
-        if operator.center:
-            means = operator.means().astype(A.dtype)
+        if (means := run.means) is not None:
             weights = weights - weights.mean(axis=0)
             offset = means @ weights
             mean_square = float(means.mean(dtype=np.float64))

@@ -10,8 +10,7 @@ know are the products S X_b^T and X_b X_b^T. `hebbian_steps` turns these into Th
 small steps; the rest is matrix multiplication. It is the same algorithm, step by step, not an
 approximation of it by mini-batches.
 
-- For the generalised Hebbian algorithm (GHA) and Oja's rule, S = W are the weights and x is the
-  sample.
+- For the generalised Hebbian algorithm (GHA) and Oja's rule, S = W are the weights.
 - For the kernel Hebbian algorithm (KHA), S = A holds expansion coefficients: x^T is the unit row
   e_p^T, and the products are A K'[:, P] and K'[P, P].
 - With stochastic meta-descent (SMD), S = [A; B] has the rows of SMD's differential below, and
@@ -23,6 +22,8 @@ Notation and equation numbers: Günter, Schraudolph and Vishwanathan, JMLR 8, 20
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
@@ -42,63 +43,49 @@ class DivergenceError(ArithmeticError):
     """A Hebbian iteration ran away: its gain is too large for these data."""
 
 
+@contextmanager
+def unless_divergent(model) -> Iterator[None]:
+    """Change the attributes of a model only if the iteration does not diverge."""
+    before = vars(model).copy()
+    try:
+        yield
+    except DivergenceError:
+        vars(model).clear()
+        vars(model).update(before)
+        raise
+
+
 class SmallState(NamedTuple):
     """What the steps carry from one to the next, of a size that does not depend on the data.
 
-    Attributes
-    ----------
-    rho : ndarray of shape (r,)
-        Log-gains of stochastic meta-descent.
-    eigenvalues : ndarray of shape (r,)
-        Current estimates.
-    gram : ndarray of shape (r, r), or (0, 0) if not kept
-        A K' A^T, for meta-descent and trial runs.
-    cross : ndarray of shape (r, r), or (0, 0) if not kept
-        A K' B^T, for meta-descent.
-    C, R : ndarray of shape (r, r), or (0, 0) if not kept
-        A A^T and A K'^2 A^T, for eigenvalues at every step.
+    Products are of shape (r, r), or (0, 0) if they are not kept.
     """
 
-    rho: np.ndarray
-    eigenvalues: np.ndarray
-    gram: np.ndarray = NONE
-    cross: np.ndarray = NONE
-    C: np.ndarray = NONE
-    R: np.ndarray = NONE
+    rho: np.ndarray  # (r,), log-gains of stochastic meta-descent
+    eigenvalues: np.ndarray  # (r,), current estimates
+    gram: np.ndarray = NONE  # A K' A^T, for meta-descent and trial runs
+    cross: np.ndarray = NONE  # A K' B^T, for meta-descent
+    C: np.ndarray = NONE  # A A^T and
+    R: np.ndarray = NONE  # A K'^2 A^T, for eigenvalues at every step
 
 
 class Block(NamedTuple):
     """All that the steps of a block need to know of its b samples; float64.
 
-    Attributes
-    ----------
-    stack : ndarray of shape (b, 1 or 3, rows + b)
-        For each sample, the row that [Theta, W] maps to y; for eigenvalues at every step also
-        those that it maps to A e_p and A K' k'.
-    sizes : ndarray of shape (b,)
-        Squared norms of the samples.
-    column_sizes : ndarray of shape (b,)
-        Squared norms of their columns of K', for eigenvalues at every step.
+    The stack has, for each sample, the row that [Theta, W] maps to y, and for eigenvalues at every
+    step also those that it maps to A e_p and A K' k'.
     """
 
-    stack: np.ndarray
-    sizes: np.ndarray
-    column_sizes: np.ndarray
+    stack: np.ndarray  # (b, 1 or 3, rows + b)
+    sizes: np.ndarray  # (b,), squared norms of the samples
+    column_sizes: np.ndarray  # (b,), and of their columns of K', for eigenvalues at every step
 
     @classmethod
     def of(cls, outputs, gram, coefficients=None, images=None, column_gram=None) -> Block:
-        """Return the block with these products before its first step.
+        """Return the block from S X_b^T, of shape (rows, b), and the (b, b) products X_b X_b^T.
 
-        Parameters
-        ----------
-        outputs : ndarray of shape (rows, b)
-            S x_j.
-        gram : ndarray of shape (b, b)
-            Inner products of the samples.
-        coefficients, images : ndarray of shape (r, b), default=None
-            A[:, P] and A K' k'_j, for eigenvalues at every step.
-        column_gram : ndarray of shape (b, b), default=None
-            Inner products of the columns of K', for eigenvalues at every step.
+        For eigenvalues at every step also from A[:, P] and A K'^2[:, P], of shape (r, b), and the
+        inner products of the columns of K', of shape (b, b).
         """
         rows, b = outputs.shape
         every_step = images is not None
@@ -117,26 +104,11 @@ class Block(NamedTuple):
 def hebbian_steps(
     block: Block, rates: Rates, state: SmallState, *, lower: bool = True
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, SmallState]:
-    """Make one step for every sample of a block.
+    """Return Theta, W, the outputs and the state after one step for every sample of a block.
 
-    Parameters
-    ----------
-    block : Block
-    rates : Rates
-        The gain at these steps, from :meth:`akpca.hebbian.gains.Gain.rates`.
-    state : SmallState
-    lower : bool, default=True
-        Sanger's rule (7), which orders the components; False is Oja's rule (8).
-
-    Returns
-    -------
-    Theta : ndarray of shape (rows, rows)
-    W : ndarray of shape (rows, b)
-        The block's steps are S <- Theta S + W X_b.
-    outputs : ndarray of shape (r, b)
-        y of every sample at its step.
-    state : SmallState
-        After the block.
+    The steps are S <- Theta S + W X_b, with Theta of shape (rows, rows) and W of shape (rows, b);
+    column j of the outputs, shape (r, b), is y of sample j at its step. `lower` is Sanger's rule
+    (7), which orders the components; without it, the plain steps follow Oja's rule (8).
     """
     rows = block.stack.shape[2] - len(block.stack)
     plain, adapting = step_functions()
@@ -145,7 +117,7 @@ def hebbian_steps(
             gains = np.multiply.outer(rates.schedule, rates.scale)
             M, outputs = plain(np.ascontiguousarray(block.stack[:, 0]), gains, lower)
         else:
-            M, N, outputs, kept = adapting(block, rates, state, lower)
+            M, N, outputs, kept = adapting(block, rates, state)
             state = SmallState(*kept)
             if rates.adapts:
                 M = np.concatenate([M, N])
@@ -186,7 +158,7 @@ def plain_steps(vectors, gains, lower):
     return M, outputs
 
 
-def adapting_steps(block, rates, state, lower):
+def adapting_steps(block, rates, state):
     """Do the same with meta-descent, or eigenvalues at every step, or A K' A^T kept.
 
     Returns M and N, the parts of [Theta, W] that belong to A and B, the outputs, and the values of
@@ -196,12 +168,11 @@ def adapting_steps(block, rates, state, lower):
     scale, mu, xi = rates.scale, rates.mu, rates.xi
     r, b = len(rho), len(rates.schedule)
     rows = block.stack.shape[2] - b
-    triangle = np.tril(np.ones((r, r))) if lower else np.ones((r, r))
+    identity, triangle = np.eye(r), np.tril(np.ones((r, r)))
     M, N, outputs = np.zeros((r, rows + b)), np.zeros((r, rows + b)), np.empty((r, b))
     np.fill_diagonal(M, 1)
     if rates.adapts:
         np.fill_diagonal(N[:, r:], 1)
-    identity = np.eye(r)
     for j in range(b):
         products = M.dot(block.stack[j].T)  # y, A e_p and A K' k'
         y = products[:, 0]
