@@ -253,9 +253,7 @@ class EigenvectorPreimage(Preimage):
 
     name = "eigenvector"
     allowed = "a polynomial kernel with degree=2, gamma > 0 and coef0 >= 0"
-    _parameter_constraints: dict = {  # noqa: RUF012
-        "sign": [StrOptions({"sum", "nearest"})]
-    }
+    _parameter_constraints: dict = {"sign": [StrOptions({"sum", "nearest"})]}  # noqa: RUF012
 
     def __init__(self, sign="sum"):
         self.sign = sign
