@@ -24,6 +24,7 @@ from akpca.hebbian import (
     GeneralizedHebbian,
     MetaDescent,
     ReciprocalEigenvalues,
+    generalized,
     make_gain,
 )
 from akpca.hebbian.generalized import FORGETTING
@@ -425,16 +426,15 @@ def test_interrupt_keeps_what_was_reached(X):
 
 def test_interrupt_in_the_middle_of_a_pass(X, monkeypatch):
     """The last whole block counts."""
-    steps = GeneralizedHebbian._step
-    calls = []
+    block, calls = generalized.linear_block, []
 
-    def step(self, *args, **options):
+    def interrupted(*args):
         calls.append(1)
         if len(calls) == 4:
             raise KeyboardInterrupt
-        return steps(self, *args, **options)
+        return block(*args)
 
-    monkeypatch.setattr(GeneralizedHebbian, "_step", step)
+    monkeypatch.setattr(generalized, "linear_block", interrupted)
     model = GeneralizedHebbian(2, block_size=10, random_state=0)
     with pytest.warns(ConvergenceWarning, match="30 steps"):
         model.fit(X)

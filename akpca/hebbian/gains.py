@@ -162,7 +162,7 @@ class Gain:
     ----------
     factors : tuple of Factor
     eta0, mu, xi : float or "auto"
-        Those of the factors; eta0 is None without `Constant`, mu and xi are 0 without `MetaDescent`.
+        Those of the factors; eta0 is None without `Constant`, mu and xi 0 without `MetaDescent`.
     adapts, uses_eigenvalues, normalises : bool
         Whether it has the factor `MetaDescent`, `ReciprocalEigenvalues`, `EigenvalueNorm`.
 

@@ -43,7 +43,7 @@ from ..kernels import BLOCK_ROWS
 from ..progress import FitProgress, warn_interrupted
 from ..threads import one_blas_thread
 from .gains import AUTO, EigenvalueNorm, Factor, Gain, MetaDescent
-from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps, unless_divergent
+from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps, rollback
 
 RULES = ("sanger", "oja")
 
@@ -82,29 +82,36 @@ def start_state(n_components: int, n_features: int, random_state) -> LinearState
     return LinearState(weights, Track(np.zeros(n_components)), np.zeros(n_features))
 
 
-def linear_block(state: LinearState, X: np.ndarray, gain: Gain | None, shares, **options):
+def linear_block(state: LinearState, X, gain: Gain | None, shares, lower=True, n_samples=None):
     """Return the state after one step for every row of X, centred samples in float64.
 
-    The other arguments are those of `tracked_steps`. If the weights run away, a DivergenceError is
-    raised.
+    The other arguments are those of `tracked_steps`.
     """
     block = Block.of(state.weights @ X.T, X @ X.T)
     with np.errstate(all="ignore"):  # what overflows is found right below
-        Theta, C, track = tracked_steps(block, gain, state.track, shares, **options)
+        Theta, C, track = tracked_steps(block, gain, state.track, shares, lower, n_samples)
         weights = Theta @ state.weights + C @ X
-        if not np.sum(weights**2, axis=1).max() <= RUNAWAY:  # nor if it is not a number
-            raise DivergenceError(f"the weights ran away by step {track.t}")
+        check_lengths(np.sum(weights**2, axis=1), gain, track.t, block)
     return replace(state, weights=weights, track=track)
 
 
+def check_lengths(squares: np.ndarray, gain: Gain | None, t: int, block: Block) -> None:
+    """Raise a DivergenceError if components, of these squared lengths, have run away by step t."""
+    if squares.max() <= RUNAWAY:  # which is false if it is not a number
+        return
+    advice = (
+        "the squares of these values overflow; scale the data"
+        if gain is None
+        else f"samples here have ||x||^2 up to {block.sizes.max():.3g}, and a step is safe while "
+        "gain * ||x||^2 < 1. Take a smaller eta0, or gain='auto'"
+    )
+    raise DivergenceError(
+        f"gain={gain or AUTO!r} is too large: the weights ran away by step {t}; {advice}"
+    )
+
+
 def tracked_steps(
-    block: Block,
-    gain: Gain | None,
-    track: Track,
-    shares: np.ndarray | float,
-    *,
-    n_samples: int | None = None,
-    lower: bool = True,
+    block: Block, gain: Gain | None, track: Track, shares, lower=True, n_samples: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, Track]:
     """Return Theta and W of a block as `hebbian_steps` does, and the track of outputs after it.
 
@@ -130,8 +137,8 @@ def tracked_steps(
 def _following_steps(block, schedule, track, steps, shares, lower):
     """Make the steps with gains that follow the outputs from step to step.
 
-    eta_i = schedule / lambda_i with lambda_i = energy_i / weight, or for "auto", without a schedule,
-    1 / energy_i, but at most 1 / max(||x||^2, ||y||^2).
+    eta_i = schedule / lambda_i with lambda_i = energy_i / weight, or without one ("auto")
+    eta_i = 1 / energy_i, but at most 1 / max(||x||^2, ||y||^2).
     """
     energy, weight, t = track
     r, b = len(energy), len(block.sizes)
@@ -315,10 +322,11 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self : object
         """
         goes_on = self.warm_start and hasattr(self, "_state")
-        with unless_divergent(self):
+        with rollback(self):
             X, gain, rng, state, n_iter = self._begin(X, goes_on, "fit")
             n, last = len(X), n_iter + self.n_passes
             state = replace(state, total=X.sum(axis=0, dtype=np.float64), n_samples=n)
+            lower = self.rule == "sanger"
             mean, shares = (state.mean, 1 - 1 / n) if self.center else (0.0, 1.0)
             try:
                 for _ in tqdm(range(self.n_passes), "passes", disable=not self.verbose):
@@ -326,7 +334,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                     with self._threads():
                         for block in gen_batches(n, self.block_size):
                             rows = X[order[block]].astype(np.float64) - mean
-                            state = self._step(state, rows, gain, n, shares)
+                            state = linear_block(state, rows, gain, shares, lower, n)
                     n_iter += 1
                     if self.callback is not None:
                         self._publish(state, X.dtype, rng, n_iter, X)
@@ -364,7 +372,8 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 totals = np.cumsum(np.vstack([state.total, rows]), axis=0)[1:]
                 if self.center:
                     rows -= totals / counts[:, None]
-                state = self._step(state, rows, gain, None, 1 - 1 / counts if self.center else 1.0)
+                shares = 1 - 1 / counts if self.center else 1.0
+                state = linear_block(state, rows, gain, shares, self.rule == "sanger")
                 state = replace(state, total=totals[-1], n_samples=int(counts[-1]))
         self._publish(state, X.dtype if first else self.components_.dtype, rng, max(n_iter, 1))
         return self
@@ -440,22 +449,6 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """Return the context for loops over blocks of samples."""
         b = self.block_size
         return one_blas_thread(2 * b * self.n_features_in_ * (b + self.n_components))
-
-    def _step(self, state: LinearState, rows: np.ndarray, gain: Gain | None, n_samples, shares):
-        options = {"lower": self.rule == "sanger", "n_samples": n_samples}
-        try:
-            return linear_block(state, rows, gain, shares, **options)
-        except DivergenceError as error:
-            size = np.max(np.sum(rows**2, axis=1))
-            advice = (
-                "the squares of these values overflow; scale the data"
-                if gain is None
-                else f"samples here have ||x||^2 up to {size:.3g}, and a step is safe while "
-                f"gain * ||x||^2 < 1. Take a smaller eta0, or gain='auto'"
-            )
-            raise DivergenceError(
-                f"gain={gain or self.gain!r} is too large: {error}; {advice}"
-            ) from None
 
     def _publish(self, state: LinearState, dtype, rng, n_iter: int, X=None) -> None:
         """Set all attributes; the variances are those of X if it is given."""

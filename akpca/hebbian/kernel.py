@@ -33,15 +33,7 @@ from ..operators import KernelOperator, MatrixOperator
 from ..progress import FitProgress, warn_interrupted
 from ..threads import one_blas_thread
 from .gains import AUTO, Factor, Gain, named_gain
-from .steps import (
-    NONE,
-    RUNAWAY,
-    Block,
-    DivergenceError,
-    SmallState,
-    hebbian_steps,
-    unless_divergent,
-)
+from .steps import NONE, RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps, rollback
 
 # Norm of a component at the end, where 1 is right, that is a failure.
 TOO_LONG = 2.0
@@ -516,8 +508,8 @@ class KernelHebbian(KernelEstimator):
     def fit(self, X, y=None):
         """Make `n_passes` passes over X.
 
-        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached. A given gain
-        that is too large raises a :class:`akpca.DivergenceError` and leaves the estimator as it was.
+        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached. A gain that
+        is too large raises a :class:`akpca.DivergenceError` and leaves the estimator as it was.
 
         Parameters
         ----------
@@ -529,7 +521,7 @@ class KernelHebbian(KernelEstimator):
         -------
         self : object
         """
-        with unless_divergent(self):
+        with rollback(self):
             operator, points = self._make_operator(X)
             self.X_fit_ = X if points is None else points
             run = self._begin(operator)

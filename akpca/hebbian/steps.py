@@ -44,8 +44,8 @@ class DivergenceError(ArithmeticError):
 
 
 @contextmanager
-def unless_divergent(model) -> Iterator[None]:
-    """Change the attributes of a model only if the iteration does not diverge."""
+def rollback(model) -> Iterator[None]:
+    """Give a model its attributes from before back if its iteration diverges."""
     before = vars(model).copy()
     try:
         yield
@@ -56,36 +56,31 @@ def unless_divergent(model) -> Iterator[None]:
 
 
 class SmallState(NamedTuple):
-    """What the steps carry from one to the next, of a size that does not depend on the data.
-
-    Products are of shape (r, r), or (0, 0) if they are not kept.
-    """
+    """What the steps carry from one to the next; a product that is not kept has shape (0, 0)."""
 
     rho: np.ndarray  # (r,), log-gains of stochastic meta-descent
     eigenvalues: np.ndarray  # (r,), current estimates
-    gram: np.ndarray = NONE  # A K' A^T, for meta-descent and trial runs
-    cross: np.ndarray = NONE  # A K' B^T, for meta-descent
-    C: np.ndarray = NONE  # A A^T and
-    R: np.ndarray = NONE  # A K'^2 A^T, for eigenvalues at every step
+    gram: np.ndarray = NONE  # (r, r), A K' A^T, for meta-descent and trial runs
+    cross: np.ndarray = NONE  # (r, r), A K' B^T, for meta-descent
+    C: np.ndarray = NONE  # (r, r), A A^T and
+    R: np.ndarray = NONE  # (r, r), A K'^2 A^T, for eigenvalues at every step
 
 
 class Block(NamedTuple):
     """All that the steps of a block need to know of its b samples; float64.
 
-    The stack has, for each sample, the row that [Theta, W] maps to y, and for eigenvalues at every
-    step also those that it maps to A e_p and A K' k'.
+    What only eigenvalues at every step need is in parentheses.
     """
 
-    stack: np.ndarray  # (b, 1 or 3, rows + b)
+    stack: np.ndarray  # (b, 1 or 3, rows + b), which [Theta, W] maps to y (and A e_p and A K' k')
     sizes: np.ndarray  # (b,), squared norms of the samples
-    column_sizes: np.ndarray  # (b,), and of their columns of K', for eigenvalues at every step
+    column_sizes: np.ndarray  # (b,), (and of their columns of K')
 
     @classmethod
     def of(cls, outputs, gram, coefficients=None, images=None, column_gram=None) -> Block:
-        """Return the block from S X_b^T, of shape (rows, b), and the (b, b) products X_b X_b^T.
+        """Return the block from S X_b^T and X_b X_b^T, of shape (rows, b) and (b, b).
 
-        For eigenvalues at every step also from A[:, P] and A K'^2[:, P], of shape (r, b), and the
-        inner products of the columns of K', of shape (b, b).
+        (And from A[:, P] and A K'^2[:, P], (r, b), and the products of the columns of K', (b, b).)
         """
         rows, b = outputs.shape
         every_step = images is not None
@@ -126,13 +121,8 @@ def hebbian_steps(
 
 @cache
 def step_functions():
-    """Return the two functions below, compiled where numba is installed.
-
-    At first use: numba takes longer to import than the rest of the package.
-    """
-    try:
-        import numba  # noqa: F401
-
+    """Return the two functions below, or their compiled forms where numba is installed."""
+    try:  # at first use: numba takes longer to import than the rest of the package
         from . import compiled
     except ImportError:
         return plain_steps, adapting_steps

@@ -28,8 +28,8 @@ from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from ..kernels import Kernel
 from ..threads import one_blas_thread
 from .gains import AUTO, Factor, Gain
-from .generalized import Track, checked_stream_gain, tracked_steps
-from .steps import RUNAWAY, Block, DivergenceError, unless_divergent
+from .generalized import Track, check_lengths, checked_stream_gain, tracked_steps
+from .steps import Block, rollback
 
 # Samples from which `fit` draws its start.
 START_SAMPLES = 100
@@ -67,7 +67,7 @@ def stream_block(
 ) -> StreamState:
     """Return the state after one step for every row of X, which join the points.
 
-    The gain None is "auto". If the components run away, a DivergenceError is raised.
+    The gain None is "auto".
     """
     b, n = len(X), state.track.t
     new = np.asarray(kernel(state.points, X), np.float64)
@@ -86,11 +86,11 @@ def stream_block(
     square = state.mean_square * np.multiply.outer(g, g)
     inner = L @ own @ L.T - cross - cross.T + square
     with np.errstate(all="ignore"):  # what overflows is found right below
-        Theta, C, track = tracked_steps(Block.of(centred, inner), gain, state.track, shares)
+        block = Block.of(centred, inner)
+        Theta, C, track = tracked_steps(block, gain, state.track, shares)
         TG = Theta @ centred @ C.T
         gram = Theta @ state.gram @ Theta.T + TG + TG.T + C @ inner @ C.T
-        if not gram.diagonal().max() <= RUNAWAY:  # nor if it is not a number
-            raise DivergenceError(f"the components ran away by step {track.t}")
+        check_lengths(gram.diagonal(), gain, track.t, block)
     A = np.hstack([Theta @ state.A - np.multiply.outer(C @ g, state.c), C @ L])
     c, along, mean_square = np.append(state.c, np.zeros(b)), state.along, 0.0
     if center:
@@ -259,7 +259,7 @@ class KernelStream(KernelEstimator):
         -------
         self : object
         """
-        with unless_divergent(self):
+        with rollback(self):
             return self._take(X, first=True, n_start=max(START_SAMPLES, self.n_components))
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -317,16 +317,11 @@ class KernelStream(KernelEstimator):
     def _steps(self, state: StreamState, X, kernel, gain, budget) -> StreamState:
         block_size = self.block_size or (96 if self.n_components <= 32 else 128)
         blocks, quiet = list(gen_batches(len(X), block_size)), not (self.verbose and len(X))
-        try:
-            for rows in tqdm(blocks, "stream", unit="block", disable=quiet):
-                m, width = len(state.points) + block_size, X.shape[1] + self.n_components
-                with one_blas_thread(m**3 / 3 if budget else 2 * block_size * m * width):
-                    state = stream_block(state, X[rows], kernel, gain, center=self.center)
-                    state = compress(state, kernel, budget)
-        except DivergenceError as error:
-            raise DivergenceError(
-                f"gain={self.gain!r} is too large: {error}; take a smaller eta0, or gain='auto'"
-            ) from None
+        for rows in tqdm(blocks, "stream", unit="block", disable=quiet):
+            m, width = len(state.points) + block_size, X.shape[1] + self.n_components
+            with one_blas_thread(m**3 / 3 if budget else 2 * block_size * m * width):
+                state = stream_block(state, X[rows], kernel, gain, center=self.center)
+                state = compress(state, kernel, budget)
         return state
 
     def _publish(self, state: StreamState, dtype) -> None:
