@@ -33,9 +33,8 @@ from akpca import mocap
 
 RandomLike = int | np.random.RandomState | None
 _Loaded = tuple[np.ndarray, np.ndarray | None, tuple[int, ...] | None, str]
-
-# ITU-R Recommendation BT.601: how much red, green and blue add to the brightness of a pixel.
-_LUMA = np.array([0.299, 0.587, 0.114])
+# Kind and shape of each array that an .npz file must hold, without the number of examples.
+_Arrays = dict[str, tuple[str, tuple[int, ...]]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,9 +68,8 @@ class Dataset:
         if self.y is not None and self.y.shape != self.X.shape[:1]:
             raise ValueError(f"{self.name}: y has shape {self.y.shape}, X has {self.X.shape}")
         if self.image_shape is not None and self.X.shape[1] != math.prod(self.image_shape):
-            raise ValueError(
-                f"image_shape={self.image_shape} does not fit X of shape {self.X.shape}"
-            )
+            size = f"X of shape {self.X.shape}"
+            raise ValueError(f"image_shape={self.image_shape} does not fit {size}")
 
     def __repr__(self) -> str:
         """Return one line with the size, the image shape and the number of classes."""
@@ -90,33 +88,14 @@ class Dataset:
         return self.X.reshape(len(self.X), *self.image_shape)
 
     def subset(self, indices: np.ndarray) -> Dataset:
-        """Keep some of the examples.
-
-        Parameters
-        ----------
-        indices : array-like of int or bool, or slice
-            Which rows to keep, in this order.
-
-        Returns
-        -------
-        Dataset
-            The chosen rows with their labels.
-        """
+        """Keep the rows `indices` (integers, booleans or a slice), in this order, with labels."""
         y = None if self.y is None else self.y[indices]
         return replace(self, X=self.X[indices], y=y)
 
     def subsampled(self, *, step: int = 2) -> Dataset:
         """Keep every `step`-th pixel of each row and column of the images, the first included.
 
-        Parameters
-        ----------
-        step : int, default=2
-            1 keeps all pixels, 2 one out of every four: 28x28 images become 14x14.
-
-        Returns
-        -------
-        Dataset
-            The same examples as images of ceil(height / step) by ceil(width / step) pixels.
+        Images become ceil(height / step) by ceil(width / step): with step 2, 28x28 become 14x14.
         """
         if step < 1:
             raise ValueError(f"step={step} must be at least 1")
@@ -125,33 +104,20 @@ class Dataset:
         return replace(self, X=small.reshape(len(small), math.prod(shape)), image_shape=shape)
 
     def to_grey(self) -> Dataset:
-        """Turn colour images into grey ones, by the luma 0.299 R + 0.587 G + 0.114 B of BT.601.
-
-        Returns
-        -------
-        Dataset
-            The same examples, with one channel.
-        """
+        """Turn colour images into grey ones, by the luma 0.299 R + 0.587 G + 0.114 B of BT.601."""
         n, height, width, *channels = self.images.shape
         if channels != [3]:
             raise ValueError(f"image_shape={self.image_shape} must be (height, width, 3)")
         X = _as_floats(self.X).reshape(n, height * width, 3)
-        return replace(self, X=X @ _LUMA.astype(X.dtype), image_shape=(height, width))
+        luma = np.array([0.299, 0.587, 0.114], X.dtype)
+        return replace(self, X=X @ luma, image_shape=(height, width))
 
 
 def generator(random_state: RandomLike) -> np.random.Generator:
     """Return NumPy's new generator for what scikit-learn calls a random state.
 
-    Parameters
-    ----------
-    random_state : int, RandomState or None
-        An integer is the seed. Otherwise the seed is drawn from the RandomState, None being
-        NumPy's global one.
-
-    Returns
-    -------
-    Generator
-        The source of random numbers.
+    An integer is the seed; otherwise the seed is drawn from the RandomState, None being NumPy's
+    global one.
     """
     if not isinstance(random_state, Integral):
         random_state = check_random_state(random_state).randint(2**31 - 1)
@@ -159,13 +125,7 @@ def generator(random_state: RandomLike) -> np.random.Generator:
 
 
 def dataset_names() -> list[str]:
-    """Names that :func:`load_dataset` knows, the bundled ones first.
-
-    Returns
-    -------
-    list of str
-        The names.
-    """
+    """Return the names that :func:`load_dataset` knows, the bundled ones first."""
     return list(_LOADERS)
 
 
@@ -196,18 +156,12 @@ def load_dataset(name: str, *, random_state: RandomLike = 0) -> Dataset:
     random_state : int, RandomState or None, default=0
         Determines the sets that are drawn at random: circles, swiss_roll and patches.
 
-    Returns
-    -------
-    Dataset
-        The examples, their labels and image shape.
-
     Raises
     ------
     ValueError
         If the name is unknown, or a file of the ``AKPCA_DATA`` folder is not as it should be.
     FileNotFoundError
-        If the data are neither in the ``AKPCA_DATA`` folder nor to be downloaded; the message says
-        which file to put where.
+        If there is neither a file nor a download; the message says which file to put where.
     ImportError
         If the package that bundles or reads the data is not installed.
     """
@@ -221,8 +175,7 @@ def load_dataset(name: str, *, random_state: RandomLike = 0) -> Dataset:
             f"From the folder AKPCA_DATA only: {', '.join(folder)}."
         )
     X, y, image_shape, description = _LOADERS[name](random_state)
-    # Some fetchers return Fortran order or float32.
-    X = np.ascontiguousarray(X, dtype=np.float64)
+    X = np.ascontiguousarray(X, dtype=np.float64)  # some fetchers return Fortran order or float32
     return Dataset(name, X, y, image_shape, description)
 
 
@@ -235,11 +188,9 @@ def balanced_split(
     ----------
     y : array-like of shape (n,)
         Labels.
-    n_train : int
-        Training examples per class.
-    n_test : int or None, default=None
-        Test examples per class. None takes all that are left, so that the test set has the class
-        sizes of the remainder.
+    n_train, n_test : int
+        Training and test examples per class; a class with too few is a ValueError. If `n_test` is
+        None, the test set is all that is left, with the class sizes of the remainder.
     random_state : int, RandomState or None, default=0
         Determines the draw. The training set depends on `y`, `n_train` and `random_state` only.
 
@@ -247,11 +198,6 @@ def balanced_split(
     -------
     train, test : ndarray of int
         Disjoint indices into `y`, each in random order.
-
-    Raises
-    ------
-    ValueError
-        If a class has too few examples.
     """
     y = np.asarray(y)
     if y.ndim != 1 or len(y) == 0:
@@ -268,30 +214,18 @@ def balanced_split(
             raise ValueError(f"n_train={n_train}: class {label} has {len(members)} examples")
         rest = members[n_train:]
         if n_test is not None and len(rest) < n_test:
-            raise ValueError(
-                f"n_test={n_test}: class {label} has {len(members)} examples, of which "
-                f"n_train={n_train} leave {len(rest)}"
-            )
+            left = f"of which n_train={n_train} leave {len(rest)}"
+            raise ValueError(f"n_test={n_test}: class {label} has {len(members)} examples, {left}")
         train.append(members[:n_train])
         test.append(rest[:n_test])
     return rng.permutation(np.concatenate(train)), rng.permutation(np.concatenate(test))
 
 
 def scale_by_max_norm(X: np.ndarray, *, reference: np.ndarray | None = None) -> np.ndarray:
-    r"""Divide by the norm of the longest example: :math:`x_i / \max_j \|x_j\|`.
+    r"""Divide the rows of `X` by the norm of the longest: :math:`x_i / \max_j \|x_j\|`.
 
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-        The examples to scale.
-    reference : array-like of shape (m, d) or None, default=None
-        The examples among which the longest is sought, such as the training set when X is the
-        test set. None means X, whose rows then end up with norms in [0, 1].
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-        The scaled examples.
+    With `reference`, shape (m, d), the longest of its rows is taken instead, such as that of the
+    training set when `X` is the test set.
     """
     X = _as_floats(X)
     reference = X if reference is None else _as_floats(reference)
@@ -302,21 +236,10 @@ def scale_by_max_norm(X: np.ndarray, *, reference: np.ndarray | None = None) -> 
 
 
 def add_gaussian_noise(X: np.ndarray, sigma: float, *, random_state: RandomLike = 0) -> np.ndarray:
-    r"""Add noise :math:`\epsilon \sim \mathcal{N}(0, \sigma^2 I)` to each example.
+    r"""Add noise :math:`\epsilon \sim \mathcal{N}(0, \sigma^2 I)` to each row of `X`.
 
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-        The clean examples.
-    sigma : float
-        Standard deviation of the noise of each entry.
-    random_state : int, RandomState or None, default=0
-        Determines the noise. The same integer gives the same noise at another `sigma`, only scaled.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-        The noisy examples, not clipped.
+    Nothing is clipped. The same integer `random_state` gives the same noise at another `sigma`,
+    only scaled.
     """
     if not 0 <= sigma < math.inf:
         raise ValueError(f"sigma={sigma} must be finite and not negative")
@@ -326,21 +249,9 @@ def add_gaussian_noise(X: np.ndarray, sigma: float, *, random_state: RandomLike 
 
 
 def add_speckle(X: np.ndarray, p: float, *, random_state: RandomLike = 0) -> np.ndarray:
-    """Set each entry to 0 with probability `p`, independently.
+    """Set each entry of `X` to 0 with probability `p`, independently.
 
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-        The clean examples.
-    p : float
-        Probability that an entry is lost.
-    random_state : int, RandomState or None, default=0
-        Determines the noise. With the same integer a larger `p` loses the same entries and more.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-        The noisy examples.
+    With the same integer `random_state` a larger `p` loses the same entries and more.
     """
     if not 0 <= p <= 1:
         raise ValueError(f"p={p} must be in [0, 1]")
@@ -405,10 +316,8 @@ def _mnist5k(_: RandomLike) -> _Loaded:
 
 
 def _missing_package(name: str, package: str) -> ImportError:
-    return ImportError(
-        f"load_dataset({name!r}) needs {package}, which is not installed: "
-        'pip install "akpca[notebooks]"'
-    )
+    problem = f"load_dataset({name!r}) needs {package}, which is not installed"
+    return ImportError(f'{problem}: pip install "akpca[notebooks]"')
 
 
 # Data sets from the folder AKPCA_DATA, or downloaded.
@@ -418,101 +327,90 @@ class _External(NamedTuple):
     """The files of a data set in the folder AKPCA_DATA, and the alternative to them."""
 
     files: tuple[str, ...]
-    # Kind and shape of each array that the .npz file must hold, without the number of examples.
-    arrays: dict[str, tuple[str, tuple[int, ...]]]
+    arrays: _Arrays
     # What scikit-learn downloads instead, and how; empty and None if it can't.
     download: str = ""
     fetch: Callable[[], Bunch] | None = None
 
 
-def _openml(data_id: int) -> Callable[[], Bunch]:
-    return lambda: sklearn.datasets.fetch_openml(data_id=data_id, as_frame=False)
+def _openml(file: str, arrays: _Arrays, title: str, data_id: int) -> _External:
+    def fetch() -> Bunch:
+        return sklearn.datasets.fetch_openml(data_id=data_id, as_frame=False)
+
+    return _External((file,), arrays, f"{title} (OpenML {data_id})", fetch)
 
 
 def _lfw_people() -> Bunch:
-    # Half the resolution of the middle 120 x 120 of 250 x 250 pixels.
-    middle = slice(65, 185)
-    return sklearn.datasets.fetch_lfw_people(
-        min_faces_per_person=20, slice_=(middle, middle), resize=0.5
-    )
+    middle = (slice(65, 185),) * 2  # 120 x 120 of 250 x 250 pixels, then halved
+    return sklearn.datasets.fetch_lfw_people(min_faces_per_person=20, slice_=middle, resize=0.5)
 
 
-def _train_and_test(kind: str, d: int) -> dict[str, tuple[str, tuple[int, ...]]]:
-    pixels = (kind, (d,))
-    return {"X_train": pixels, "y_train": _LABELS, "X_test": pixels, "y_test": _LABELS}
+def _arrays(kind: str, *shape: int, labels: str = "y") -> _Arrays:
+    return {"X": (kind, shape), labels: ("integer", ())}
 
 
-_LABELS = ("integer", ())
-_FACES = {"X": ("uint8", (60, 60)), "person": _LABELS}
+def _train_and_test(kind: str, d: int) -> _Arrays:
+    arrays = _arrays(kind, d)
+    return {f"{array}_{part}": arrays[array] for part in ("train", "test") for array in arrays}
+
+
 _EXTERNAL = {
-    "mnist": _External(
-        ("mnist.npz",), _train_and_test("uint8", 784), "mnist_784 (OpenML 554)", _openml(554)
+    "mnist": _openml("mnist.npz", _train_and_test("uint8", 784), "mnist_784", 554),
+    "usps": _openml("usps.npz", _train_and_test("floating", 256), "USPS", 41082),
+    "cifar10": _openml("cifar10_5k.npz", _arrays("uint8", 32, 32, 3), "CIFAR_10", 40927),
+    "lfw": _External(
+        ("lfw_faces.npz",),
+        _arrays("uint8", 60, 60, labels="person"),
+        "LFW (fetch_lfw_people)",
+        _lfw_people,
     ),
-    "usps": _External(
-        ("usps.npz",), _train_and_test("floating", 256), "USPS (OpenML 41082)", _openml(41082)
-    ),
-    "cifar10": _External(
-        ("cifar10_5k.npz",),
-        {"X": ("uint8", (32, 32, 3)), "y": _LABELS},
-        "CIFAR_10 (OpenML 40927)",
-        _openml(40927),
-    ),
-    "lfw": _External(("lfw_faces.npz",), _FACES, "LFW (fetch_lfw_people)", _lfw_people),
     "olivetti": _External(
         ("olivetti.npz",),
-        {"X": ("floating", (64, 64)), "y": _LABELS},
+        _arrays("floating", 64, 64),
         "the Olivetti faces (fetch_olivetti_faces)",
         lambda: sklearn.datasets.fetch_olivetti_faces(),
     ),
-    "yale_faces": _External(("yale_faces.npz",), _FACES),
+    "yale_faces": _External(("yale_faces.npz",), _arrays("uint8", 60, 60, labels="person")),
     "cmu_walk": _External(("mocap/02.asf", "mocap/02_01.amc"), {}),
 }
 
 
 def _mnist(_: RandomLike) -> _Loaded:
     X, y, _ = _read_or_download("mnist")
-    text = (
-        "MNIST handwritten digits: the 60000 of the training set, then the 10000 of the test set."
-    )
+    text = "MNIST handwritten digits: the training set of 60000, then the test set of 10000."
     return X / 255, y, (28, 28), text
 
 
 def _usps(_: RandomLike) -> _Loaded:
     X, y, is_file = _read_or_download("usps")
-    text = (
-        "USPS zip-code digits in [-1, 1]: the 7291 of the training set, then the 2007 of the test "
-        "set."
-    )
-    # OpenML calls the digits "1" to "10".
-    return X, y if is_file else y - 1, (16, 16), text
+    text = "USPS zip-code digits in [-1, 1]: the training set of 7291, then the test set of 2007."
+    return X, y if is_file else y - 1, (16, 16), text  # OpenML calls the digits "1" to "10"
 
 
 def _cifar10(_: RandomLike) -> _Loaded:
     X, y, is_file = _read_or_download("cifar10")
-    text = "CIFAR-10 colour photographs, from cifar10_5k.npz."
-    if not is_file:
-        # OpenML stores a red, a green and a blue plane, not a colour for each pixel.
-        X = X.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1).reshape(len(X), -1)
-        text = "All of CIFAR-10, from OpenML."
-    return X / 255, y, (32, 32, 3), text
+    if is_file:
+        return X / 255, y, (32, 32, 3), "CIFAR-10 colour photographs, from cifar10_5k.npz."
+    # OpenML stores a red, a green and a blue plane, not a colour for each pixel.
+    X = X.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1).reshape(len(X), -1)
+    return X / 255, y, (32, 32, 3), "All of CIFAR-10, from OpenML."
 
 
 def _lfw(_: RandomLike) -> _Loaded:
     X, y, is_file = _read_or_download("lfw")
+    if is_file:
+        y = np.unique(y, return_inverse=True)[1].astype(np.int64)
+        return X / 255, y, (60, 60), "Labeled Faces in the Wild, grey 60x60, from lfw_faces.npz."
     text = (
         "Labeled Faces in the Wild, people with at least 20 images, shuffled, cropped and "
         "halved to 60x60 by scikit-learn: not pixel by pixel those of lfw_faces.npz."
     )
-    if is_file:
-        X, y = X / 255, np.unique(y, return_inverse=True)[1].astype(np.int64)
-        text = "Labeled Faces in the Wild, grey 60x60, from lfw_faces.npz."
     return X, y, (60, 60), text
 
 
 def _olivetti(_: RandomLike) -> _Loaded:
     X, y, _ = _read_or_download("olivetti")
-    text = "Olivetti faces: 10 grey images of each of 40 people."
-    return X, y, (64, 64), text
+    return X, y, (64, 64), "Olivetti faces: 10 grey images of each of 40 people."
 
 
 def _yale_faces(_: RandomLike) -> _Loaded:
@@ -533,40 +431,33 @@ def _cmu_walk(_: RandomLike) -> _Loaded:
 
 def _data_folder() -> Path | None:
     value = os.environ.get("AKPCA_DATA")
-    if not value:
-        return None
-    folder = Path(value).expanduser()
-    if not folder.is_dir():
+    folder = Path(value).expanduser() if value else None
+    if folder and not folder.is_dir():
         raise FileNotFoundError(f"the environment variable AKPCA_DATA names no folder: {value!r}")
     return folder
 
 
-def _find_files(name: str) -> list[Path] | None:
-    """Return the files of a data set in the folder AKPCA_DATA, or None if one is not there."""
+def _find_files(name: str) -> list[Path]:
+    """Return the files of a data set in the folder AKPCA_DATA, none if one is not there."""
     folder = _data_folder()
-    if folder is None:
-        return None
-    paths = [folder / file for file in _EXTERNAL[name].files]
-    return paths if all(path.is_file() for path in paths) else None
+    paths = [folder / file for file in _EXTERNAL[name].files] if folder else []
+    return paths if all(path.is_file() for path in paths) else []
 
 
 def _read_or_download(name: str) -> tuple[np.ndarray, np.ndarray, bool]:
     """Return the examples as rows, their labels, and whether they come from a file."""
-    arrays = _read_arrays(name)
-    if arrays is None:
+    paths = _find_files(name)
+    if not paths:
         bunch = _download(name)
         return bunch.data, bunch.target.astype(np.int64), False
+    arrays = _read_arrays(paths[0], _EXTERNAL[name].arrays)
     X = np.concatenate([values for array, values in arrays.items() if array.startswith("X")])
     y = np.concatenate([values for array, values in arrays.items() if not array.startswith("X")])
     return X.reshape(len(X), -1), y.astype(np.int64), True
 
 
-def _read_arrays(name: str) -> dict[str, np.ndarray] | None:
-    """Return the arrays of a data set's file in the folder AKPCA_DATA, or None without the file."""
-    paths = _find_files(name)
-    if paths is None:
-        return None
-    path, expected = paths[0], _EXTERNAL[name].arrays
+def _read_arrays(path: Path, expected: _Arrays) -> dict[str, np.ndarray]:
+    """Return the arrays of a file, which must be of the expected kinds and shapes."""
     if not zipfile.is_zipfile(path):
         raise ValueError(f"{path} is not a whole .npz file")
     try:
@@ -580,9 +471,8 @@ def _read_arrays(name: str) -> dict[str, np.ndarray] | None:
             raise ValueError(f"{path} has no array {array}; expected {wanted}")
         found = arrays[array]
         if found.shape[1:] != shape or not np.issubdtype(found.dtype, getattr(np, kind)):
-            raise ValueError(
-                f"{path}: the array {array} is {found.dtype} {found.shape}; expected {wanted}"
-            )
+            problem = f"the array {array} is {found.dtype} {found.shape}"
+            raise ValueError(f"{path}: {problem}; expected {wanted}")
     return arrays
 
 
@@ -592,17 +482,12 @@ def _describe(array: str, kind: str, shape: tuple[int, ...]) -> str:
 
 
 def _what_to_put_where(name: str, reason: str) -> str:
-    external = _EXTERNAL[name]
-    what = " and ".join(external.files)
-    if external.arrays:
-        arrays = [_describe(array, *expected) for array, expected in external.arrays.items()]
+    what = " and ".join(_EXTERNAL[name].files)
+    if arrays := [_describe(array, *kind) for array, kind in _EXTERNAL[name].arrays.items()]:
         what += f" with the arrays {', '.join(arrays)}"
-    folder = _data_folder()
-    where = (
-        "a folder, and name that folder in the environment variable AKPCA_DATA"
-        if folder is None
-        else f"the folder {folder}, which AKPCA_DATA names"
-    )
+    where = "a folder, and name that folder in the environment variable AKPCA_DATA"
+    if folder := _data_folder():
+        where = f"the folder {folder}, which AKPCA_DATA names"
     return f"load_dataset({name!r}): {reason}. Put {what} into {where}."
 
 

@@ -41,7 +41,7 @@ from sklearn.utils import gen_batches
 from tqdm import tqdm
 
 from .kernels import Kernel, centering_shift, check_finite, check_samples, part
-from .operators import TILE_COLUMNS, TILE_ROWS, TILE_VALUES, SampleOperator, Tile, check_kernel
+from .operators import TILE_COLUMNS, TILE_ROWS, TILE_VALUES, SampleOperator, check_kernel, tile_of
 from .threads import one_blas_thread
 
 # Chunks have about MIN_CHUNK_ROWS rows, or more if there would be more than MAX_CHUNKS of them,
@@ -71,11 +71,6 @@ class DaskKernelOperator(SampleOperator):
     client : distributed.Client, default=None
         None is the active client, or the threads of this process if there is none.
 
-    Attributes
-    ----------
-    X : dask array of shape (n, d)
-        The data in the chunks that are used.
-
     Examples
     --------
     >>> from akpca import KernelPCA
@@ -94,7 +89,8 @@ class DaskKernelOperator(SampleOperator):
         self.X = _in_row_chunks(X, "X")
         self.client = client
         self.verbose = verbose
-        self._rows = _row_slices(self.X)
+        edges = np.cumsum((0, *self.X.chunks[0])).tolist()
+        self._rows = [slice(*edge) for edge in pairwise(edges)]
         self._chunks = _chunk_nodes(self.X)
         super().__init__(self.X.shape[0], self.X.dtype, center)
 
@@ -109,8 +105,8 @@ class DaskKernelOperator(SampleOperator):
         for i, chunk in enumerate(self._chunks):
             terms[i].append(_task(_product, self.kernel, chunk, None, vectors[i]))
             for j in range(i + 1, len(self._chunks)):
-                pair = chunk, self._chunks[j], vectors[i], vectors[j]
-                products = _task(_two_products, self.kernel, *pair)
+                pair = chunk, self._chunks[j], vectors[j], vectors[i]
+                products = _task(_product, self.kernel, *pair)
                 # the sum selects one of the two products: separate tasks for this would be most
                 # of the graph
                 terms[i].append((products, 0))
@@ -177,8 +173,7 @@ class DaskKernelOperator(SampleOperator):
             chunks = [_dask().delayed(X[rows]) for rows in batches]
         if X.shape[1] != self.X.shape[1]:
             raise ValueError(
-                f"X has {X.shape[1]} features, but the fitted samples have {self.X.shape[1]} "
-                "features"
+                f"X has {X.shape[1]} features, but the fitted samples have {self.X.shape[1]}"
             )
         weights = self._nodes(np.ascontiguousarray(W, dtype=np.result_type(X.dtype, self.dtype)))
         others = list(zip(self._chunks, weights, strict=True))
@@ -247,12 +242,11 @@ class _FileRows:
         if not self.path.exists():
             raise FileNotFoundError(f"no file {self.path}: all workers must see it by this name")
         try:
-            array = np.lib.format.open_memmap(self.path, mode="r")
+            return np.lib.format.open_memmap(self.path, mode="r")
         except ValueError as error:
             raise ValueError(
                 f"{self.path} is not a .npy file of plain numbers, which can be mapped: {error}"
             ) from error
-        return array
 
     def __getitem__(self, index) -> np.ndarray:
         array = self._open()
@@ -272,10 +266,12 @@ class _FileRows:
 def run_notebooks(
     notebook, parameters: Sequence[dict], output_folder, *, client=None
 ) -> list[Path]:
-    """Run a notebook once for each set of parameters, on the workers of a cluster.
+    """Run a notebook for each set of parameters on a cluster; return the executed notebooks' paths.
 
     A notebook is sent to the worker and back as text, so that no shared folder is needed. It runs
-    in an empty temporary folder, with the Jupyter kernel ``python3`` of the worker.
+    in an empty temporary folder, with the Jupyter kernel ``python3`` of the worker. If some runs
+    fail, an ExceptionGroup is raised after all runs, with a RuntimeError for each of those that
+    names its parameters, the error and the notebook as far as it got.
 
     Parameters
     ----------
@@ -289,17 +285,6 @@ def run_notebooks(
         earlier run with the same parameters.
     client : distributed.Client, default=None
         None is the active client.
-
-    Returns
-    -------
-    paths : list of Path
-        The executed notebooks, in the order of `parameters`.
-
-    Raises
-    ------
-    ExceptionGroup
-        After all runs, if some failed: a RuntimeError for each of those, with its parameters,
-        the error and the notebook as far as it got.
     """
     _dask()
     try:
@@ -356,14 +341,14 @@ def is_dask_array(X) -> bool:
 
 
 def _load(chunk) -> np.ndarray:
-    """Return a chunk of data, which may have come as a recipe."""
+    """Return a chunk of data, which may have come as a recipe, or None."""
     if isinstance(chunk, bytes):  # made by `_recipes`
         graph, key = pickle.loads(chunk)
         chunk = _dask().get(graph, key)
-    return check_samples(chunk, "X")
+    return None if chunk is None else check_samples(chunk, "X")
 
 
-def _tiles(kernel: Kernel, X, Y) -> Iterator[Tile]:
+def _tiles(kernel: Kernel, X, Y) -> Iterator[tuple[slice, slice, np.ndarray]]:
     """Yield (rows, columns, values) of k(X, Y), Y None meaning X; values are overwritten."""
     same = Y is None
     Y = X if same else Y
@@ -373,8 +358,7 @@ def _tiles(kernel: Kernel, X, Y) -> Iterator[Tile]:
     buffer = np.empty(TILE_VALUES, np.result_type(X.dtype, Y.dtype))
     for rows in gen_batches(X.shape[0], TILE_ROWS):
         for columns in gen_batches(Y.shape[0], TILE_COLUMNS):
-            shape = (rows.stop - rows.start, columns.stop - columns.start)
-            tile = buffer[: shape[0] * shape[1]].reshape(shape)
+            tile = tile_of(buffer, rows, columns)
             kernel.fill(tile, X[rows], Y[columns], part(x_terms, rows), part(y_terms, columns))
             if same:
                 # the diagonal without the rounding of inner products, as in a stored matrix
@@ -383,31 +367,22 @@ def _tiles(kernel: Kernel, X, Y) -> Iterator[Tile]:
             yield rows, columns, tile
 
 
-def _product(kernel: Kernel, chunk, other, W: np.ndarray) -> np.ndarray:
-    """Return k(X, Y) @ W in float64."""
-    X = _load(chunk)
-    result = np.zeros((X.shape[0], W.shape[1]))
-    for rows, columns, tile in _tiles(kernel, X, None if other is None else _load(other)):
-        result[rows] += tile @ W[columns]
-    return result
-
-
-def _two_products(kernel: Kernel, chunk, other, V: np.ndarray, W: np.ndarray):
-    """Return k(X, Y) @ W and k(X, Y).T @ V in float64."""
+def _product(kernel: Kernel, chunk, other, W: np.ndarray, V: np.ndarray | None = None):
+    """Return k(X, Y) @ W in float64, and with V also k(X, Y).T @ V; other=None means Y = X."""
     X, Y = _load(chunk), _load(other)
-    left, right = np.zeros((X.shape[0], W.shape[1])), np.zeros((Y.shape[0], V.shape[1]))
+    left = np.zeros((X.shape[0], W.shape[1]))
+    right = None if V is None else np.zeros((Y.shape[0], V.shape[1]))
     for rows, columns, tile in _tiles(kernel, X, Y):
         left[rows] += tile @ W[columns]
-        right[columns] += tile.T @ V[rows]
-    return left, right
+        if V is not None:
+            right[columns] += tile.T @ V[rows]
+    return left if V is None else (left, right)
 
 
 def _squares(kernel: Kernel, chunk, other, x_shift: np.ndarray, y_shift: np.ndarray) -> float:
     """Return the share of a pair of chunks in the sum of squares of the shifted matrix."""
     total = 0.0
-    for rows, columns, tile in _tiles(
-        kernel, _load(chunk), None if other is None else _load(other)
-    ):
+    for rows, columns, tile in _tiles(kernel, _load(chunk), _load(other)):
         tile -= y_shift[columns]
         tile -= x_shift[rows, None]
         total += float(np.einsum("ij,ij->", tile, tile, dtype=np.float64))
@@ -439,10 +414,9 @@ def _run_notebook(text: str, parameters: dict) -> tuple[str | None, str | None]:
         try:
             options = {"kernel_name": "python3", "progress_bar": False, "cwd": folder}
             papermill.execute_notebook(str(source), str(output), parameters, **options)
-        except papermill.PapermillExecutionError as error:
-            problem = f"{error.ename}: {error.evalue}"
-        except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
+        except Exception as error:  # papermill's names the error of the cell
+            name = getattr(error, "ename", type(error).__name__)
+            problem = f"{name}: {getattr(error, 'evalue', error)}"
         return output.read_text(encoding="utf-8") if output.exists() else None, problem
 
 
@@ -511,11 +485,6 @@ def _output_name(stem: str, parameters: dict) -> str:
     return f"{stem}_{name}{digest}.ipynb"
 
 
-def _row_slices(X) -> list[slice]:
-    edges = np.cumsum((0, *X.chunks[0])).tolist()
-    return [slice(*edge) for edge in pairwise(edges)]
-
-
 def _chunk_nodes(X) -> list:
     """Return the nodes of a graph, one for each chunk, that tasks pass to `_load`.
 
@@ -534,7 +503,13 @@ def _recipes(X, keys: list) -> list[bytes] | None:
     None as well if a recipe would hold data, if it can't be pickled, or if chunks share
     intermediate results, which would be computed repeatedly.
     """
+    import cloudpickle
     from dask.optimization import cull
+
+    class Pickler(cloudpickle.Pickler):
+        def persistent_id(self, obj):  # called for every object before it is written
+            if _is_future(obj) or getattr(obj, "nbytes", 0) > MAX_RECIPE_BYTES:
+                raise pickle.PicklingError("a recipe must not contain data")
 
     graph = dict(X.__dask_graph__())
     if any(_is_future(node) for node in graph.values()):
@@ -547,22 +522,11 @@ def _recipes(X, keys: list) -> list[bytes] | None:
     for chunk_graph, key in zip(parts, keys, strict=True):
         file = io.BytesIO()
         try:
-            _recipe_pickler(file).dump((chunk_graph, key))
+            Pickler(file).dump((chunk_graph, key))
         except Exception:  # dask may be able to send what cloudpickle cannot
             return None
         recipes.append(file.getvalue())
     return recipes
-
-
-def _recipe_pickler(file):
-    import cloudpickle
-
-    class Pickler(cloudpickle.Pickler):
-        def persistent_id(self, obj):  # called for every object before it is written
-            if _is_future(obj) or getattr(obj, "nbytes", 0) > MAX_RECIPE_BYTES:
-                raise pickle.PicklingError("a recipe must not contain data")
-
-    return Pickler(file)
 
 
 def _is_future(obj) -> bool:

@@ -319,24 +319,15 @@ def power_method(
 
 
 def independent_rows(K: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of linearly independent rows of a kernel matrix, and its factor there.
+    """Return indices of independent rows of a kernel matrix, and its Cholesky factor there.
+
+    The indices, shape (rank,), are in the order in which rows add most to those before them. The
+    factor L, shape (rank, rank), is in Fortran order, with L L^T = K[kept][:, kept]. `dtype` is the
+    precision of the kernel values to which it will be applied.
 
     Pivoted Cholesky factorisation reveals the rank at a small part of the cost of an
     eigendecomposition. If the matrix is semi-definite, no entry of the remainder exceeds the last
     pivot; a larger entry shows that the kernel is indefinite.
-
-    Parameters
-    ----------
-    K : ndarray of shape (m, m), float64
-    dtype : dtype
-        Precision of the kernel values to which the factor will be applied.
-
-    Returns
-    -------
-    kept : ndarray of shape (rank,)
-        Indices, in the order in which rows add most to those before them.
-    factor : ndarray of shape (rank, rank)
-        Lower triangular, in Fortran order, with L L^T = K[kept][:, kept].
     """
     dtype, diagonal = np.dtype(dtype), K.diagonal()
     if not np.isfinite(K).all():
@@ -348,13 +339,18 @@ def independent_rows(K: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.nda
         rest = order[rank:]
         left = K[np.ix_(rest, rest)] - factor[rank:, :rank] @ factor[rank:, :rank].T
     if np.abs(left).max(initial=0) > MAX_NEGATIVE_RATIO[dtype] * np.abs(diagonal).max():
-        raise ValueError(
-            "the kernel matrix has significant negative eigenvalues: the kernel is not positive "
-            "semi-definite on these data; choose another kernel or other parameters"
-        )
+        raise indefinite_error("the kernel matrix")
     if rank == 0:  # phi(z) = 0 for all points: any one of them makes the feature 0
         return order[:1], np.ones((1, 1), order="F")
     return order[:rank], np.asfortranarray(np.tril(factor[:rank, :rank]))
+
+
+def indefinite_error(name: str) -> ValueError:
+    """Return the error for a kernel, or a matrix, that is not positive semi-definite."""
+    return ValueError(
+        f"{name} has significant negative eigenvalues: it is not positive semi-definite on these "
+        "data; choose another kernel, other parameters or fewer components"
+    )
 
 
 def clean_eigenvalues(values: np.ndarray, noise: float) -> np.ndarray:
@@ -365,14 +361,7 @@ def clean_eigenvalues(values: np.ndarray, noise: float) -> np.ndarray:
     """
     dtype, largest, smallest = values.dtype, values.max(), values.min()
     if largest < -noise:
-        raise ValueError(
-            f"All eigenvalues are negative (maximum is {largest:g}): the kernel matrix is not "
-            "positive semi-definite"
-        )
+        raise ValueError(f"All eigenvalues are negative (maximum is {largest:g})")
     if smallest < -max(MAX_NEGATIVE[dtype], noise, MAX_NEGATIVE_RATIO[dtype] * largest):
-        raise ValueError(
-            f"There are significant negative eigenvalues ({-smallest / largest:g} of the maximum "
-            "positive): the kernel is not positive semi-definite on these data; ask for fewer "
-            "components or choose another kernel"
-        )
+        raise indefinite_error("the kernel matrix")
     return np.where(values <= max(MAX_ZERO_RATIO[dtype] * largest, noise), 0, values).astype(dtype)

@@ -27,11 +27,7 @@ from .operators import MatrixOperator
 def optimal_error(K: np.ndarray, n_components: int) -> float:
     """Return E_min, the smallest ||K - (A K)^T A K||_F (38) that r components can have.
 
-    Parameters
-    ----------
-    K : ndarray of shape (l, l)
-        The centred kernel matrix.
-    n_components : int
+    K is the centred kernel matrix, shape (l, l).
     """
     values, vectors, _ = leading_eigenpairs(K, n_components, random_state=0)
     # as explicit residual: a difference of squares would lose digits where the error is small
@@ -54,16 +50,9 @@ def excess_error_curve(
     ----------
     K : ndarray of shape (l, l)
         The centred kernel matrix.
-    gain : Gain or str
-        As in :class:`akpca.KernelHebbian`.
-    n_components : int
-    n_passes : int
-    eigenvalue_updates : {'pass', 'iteration'}, default='pass'
-        'pass', as in the experiments of the paper.
-    init : ndarray of shape (n_components, l), default=None
-        Coefficients to start from; None as in :class:`akpca.KernelHebbian`.
-    random_state : int, RandomState instance or None, default=None
-        Start and order of the samples.
+    gain, n_components, n_passes, eigenvalue_updates, init, random_state
+        As in :class:`akpca.KernelHebbian`; by default eigenvalues are estimated before every pass,
+        as in the paper's experiments.
 
     Returns
     -------
@@ -108,22 +97,9 @@ def excess_error_curves(
     verbose: bool = False,
     **options,
 ) -> dict[str, np.ndarray]:
-    """Return the curves of several gains, each with several seeds.
+    """Return the curves, shape (n_seeds, n_passes), of several gains by their names.
 
-    Parameters
-    ----------
-    K, n_components, n_passes
-        As in :func:`excess_error_curve`.
-    gains : mapping of str to Gain
-    seeds : iterable of int
-    verbose : bool, default=False
-        Show a progress bar.
-    **options
-        Passed on to :func:`excess_error_curve`.
-
-    Returns
-    -------
-    curves : dict of str to ndarray of shape (n_seeds, n_passes)
+    With `verbose` there is a progress bar; `options` are passed on to :func:`excess_error_curve`.
     """
     seeds = list(seeds)  # an iterator has them only once
     tasks = [(name, seed) for name in gains for seed in seeds]

@@ -77,9 +77,7 @@ class KernelCode:
         X has shape (n_new, d). If kernel values are precomputed, it holds them, (n_new, m).
         """
         if self.kernel is None:
-            raise ValueError(
-                "the operator that was fitted has no codes for new samples, only eigenvectors"
-            )
+            raise ValueError("the fitted operator has no codes for new samples, only eigenvectors")
         dtype = np.result_type(X.dtype, self.weights)
         if hasattr(self.points, "encode"):
             return (self.points.encode(X, self.weights) - self.offset).astype(dtype)

@@ -41,17 +41,13 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     """
 
     def transform(self, X):
-        """Return the codes f(x) of the rows of X.
+        """Return the codes f(x) of the rows of X, shape (n_new, n_components).
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_new, n_features)
             With kernel='precomputed' the kernel values between the new and the fitted samples,
             of shape (n_new, n_samples).
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_new, n_components)
         """
         check_is_fitted(self, "_code")
         if self._code.kernel is not None and not hasattr(self._code.points, "encode"):
@@ -59,17 +55,13 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return self._code.encode(X)
 
     def inverse_transform(self, X, *, preimage=None):
-        """Return samples whose codes are near X.
+        """Return samples, shape (n_new, n_features), whose codes are near X.
 
         Parameters
         ----------
         X : array-like of shape (n_new, n_components)
         preimage : str or Preimage, default=None
             Use this decoder instead of the fitted one.
-
-        Returns
-        -------
-        X_original : ndarray of shape (n_new, n_features)
         """
         check_is_fitted(self, "_code")
         decoder = self._decoder if preimage is None else self._fit_preimage(preimage)
@@ -134,10 +126,7 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Return a decoder, by name or as an object, fitted to the code."""
         targets = self._code.targets
         if targets is None or sparse.issparse(targets):
-            raise ValueError(
-                f"preimage={preimage!r} needs dense samples, not a precomputed kernel, an operator "
-                "or sparse data"
-            )
+            raise ValueError(f"preimage={preimage!r} needs dense samples, not kernel values")
         decoder = make_preimage(preimage) if isinstance(preimage, str) else clone(preimage)
         return decoder.fit(self._code)
 

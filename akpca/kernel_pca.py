@@ -120,16 +120,14 @@ class KernelPCA(KernelEstimator):
         Relative residuals of the eigenpairs, if the solver was matrix-free.
     kernel_ : Kernel or None
         The kernel that was used. None if new samples have no kernel values.
-    gamma_ : float
-        The gamma that was used.
+    gamma_, inverse_gamma_ : float
+        The gamma that was used, of the kernel and of the learned inverse.
     dual_coef_ : ndarray of shape (n_samples, n_features)
-        Coefficients of the learned inverse, if `fit_inverse_transform`.
-    inverse_gamma_ : float
-        The gamma of the learned inverse, if `fit_inverse_transform`.
+        Coefficients of the learned inverse.
+    X_transformed_fit_ : ndarray of shape (n_samples, n_components)
+        Centres of the learned inverse, the codes of the fitted samples.
     preimage_ : Preimage
         The fitted decoder, if `preimage`.
-    X_transformed_fit_ : ndarray of shape (n_samples, n_components)
-        Codes of the fitted samples, if `fit_inverse_transform`.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features), or operator
         What was fitted.
     n_features_in_ : int
@@ -222,7 +220,7 @@ class KernelPCA(KernelEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
-        """Find the components of X in feature space.
+        """Find the components of X in feature space; return self.
 
         Parameters
         ----------
@@ -231,10 +229,6 @@ class KernelPCA(KernelEstimator):
             operator of :mod:`akpca.operators` or :mod:`akpca.distributed`, whose own `center` is
             used instead of the parameter.
         y : Ignored
-
-        Returns
-        -------
-        self : object
         """
         if self.fit_inverse_transform and self.kernel == "precomputed":
             raise ValueError("Cannot fit_inverse_transform with a precomputed kernel.")

@@ -145,45 +145,44 @@ class UnitDiagonal:
         return np.ones(X.shape[0], X.dtype)
 
 
+class InnerProductKernel(Kernel):
+    """Base class of kernels that are functions of the inner product x.y."""
+
+    def apply(self, values: np.ndarray, n_features: int) -> np.ndarray:
+        """Overwrite inner products by kernel values and return them."""
+        return values
+
+    def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
+        _inner_products(out, X, Y)
+        self.apply(out, X.shape[1])
+
+    def diag(self, X):  # noqa: D102
+        X = check_samples(X, "X")
+        return self.apply(row_norms(X, squared=True), X.shape[1])
+
+
 @dataclass
-class Linear(Kernel):
+class Linear(InnerProductKernel):
     """k(x, y) = x.y, whose feature space is the input space: kernel PCA with it is PCA."""
 
     name = "linear"
 
-    def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
-        _inner_products(out, X, Y)
-
-    def diag(self, X):  # noqa: D102
-        return row_norms(check_samples(X, "X"), squared=True)
-
 
 @dataclass
-class Polynomial(Kernel):
+class Polynomial(InnerProductKernel):
     """k(x, y) = (gamma x.y + coef0)^degree: all products of up to `degree` coordinates.
 
     With ``coef0=0`` these are the products of exactly `degree` coordinates. The report's degree-2
     kernel (x.y)^2 is ``Polynomial(degree=2, gamma=1, coef0=0)``.
     """
 
+    name = "poly"
     degree: float = 3
     gamma: float | None = None
     coef0: float = 1
 
-    name = "poly"
-
-    def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
-        _inner_products(out, X, Y)
-        out *= gamma_of(self, X.shape[1])
-        self._raise(out)
-
-    def diag(self, X):  # noqa: D102
-        X = check_samples(X, "X")
-        values = row_norms(X, squared=True)
-        values *= gamma_of(self, X.shape[1])
-        return self._raise(values)
-
-    def _raise(self, values):
+    def apply(self, values, n_features):  # noqa: D102
+        values *= gamma_of(self, n_features)
         values += self.coef0
         if self.degree == 2:
             return np.square(values, out=values)
@@ -196,9 +195,8 @@ class Polynomial(Kernel):
 class RBF(UnitDiagonal, Kernel):
     """k(x, y) = exp(-gamma ||x - y||^2): a soft neighbourhood of width 1 / sqrt(2 gamma)."""
 
-    gamma: float | None = None
-
     name = "rbf"
+    gamma: float | None = None
 
     def row_terms(self, X):  # noqa: D102
         return row_norms(X, squared=True)
@@ -220,23 +218,17 @@ class RBF(UnitDiagonal, Kernel):
 
 
 @dataclass
-class Sigmoid(Kernel):
+class Sigmoid(InnerProductKernel):
     """k(x, y) = tanh(gamma x.y + coef0). Not positive semi-definite in general."""
 
+    name = "sigmoid"
     gamma: float | None = None
     coef0: float = 1
 
-    name = "sigmoid"
-
-    def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
-        _inner_products(out, X, Y)
-        out *= gamma_of(self, X.shape[1])
-        out += self.coef0
-        np.tanh(out, out=out)
-
-    def diag(self, X):  # noqa: D102
-        X = check_samples(X, "X")
-        return np.tanh(gamma_of(self, X.shape[1]) * row_norms(X, squared=True) + self.coef0)
+    def apply(self, values, n_features):  # noqa: D102
+        values *= gamma_of(self, n_features)
+        values += self.coef0
+        return np.tanh(values, out=values)
 
 
 @dataclass
@@ -263,9 +255,8 @@ class Cosine(Kernel):
 class Laplacian(UnitDiagonal, Kernel):
     """k(x, y) = exp(-gamma ||x - y||_1): like the RBF kernel, but not differentiable at x = y."""
 
-    gamma: float | None = None
-
     name = "laplacian"
+    gamma: float | None = None
 
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
         out[:] = manhattan_distances(X, Y)
@@ -277,9 +268,8 @@ class Laplacian(UnitDiagonal, Kernel):
 class Chi2(UnitDiagonal, Kernel):
     """k(x, y) = exp(-gamma sum_i (x_i - y_i)^2 / (x_i + y_i)), for histograms: x, y >= 0."""
 
-    gamma: float | None = None
-
     name = "chi2"
+    gamma: float | None = None
 
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
         if sparse.issparse(X) or sparse.issparse(Y):
@@ -395,15 +385,8 @@ def resolve_kernel(
 ) -> Kernel:
     """Return a kernel object for what an estimator was given.
 
-    Parameters
-    ----------
-    kernel : str, Kernel or callable
-        A name (with `params`), 'precomputed', an object, which is copied, or a function of two
-        samples (with `kernel_params` and `n_jobs`).
-    kernel_params : dict, default=None
-    n_jobs : int, default=None
-    **params : dict
-        gamma, degree and coef0, as in `make_kernel`.
+    `kernel` is a name (with `params` as in `make_kernel`), 'precomputed', an object, which is
+    copied, or a function of two samples (with `kernel_params` and `n_jobs`).
     """
     if isinstance(kernel, Kernel):
         return deepcopy(kernel)  # a fitted kernel must not change with the caller's object

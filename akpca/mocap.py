@@ -64,10 +64,8 @@ class Skeleton:
 
     Attributes
     ----------
-    names : tuple of str, length n_bones
-        Name of each bone. The root is not a bone.
-    parents : tuple of str, length n_bones
-        Name of the bone that each bone hangs on, or ``"root"``.
+    names, parents : tuple of str, length n_bones
+        Name of each bone, and of the bone that it hangs on or ``"root"``, which is not a bone.
     directions : ndarray of shape (n_bones, 3)
         Unit direction of each bone in the rest pose.
     lengths : ndarray of shape (n_bones,)
@@ -75,11 +73,9 @@ class Skeleton:
     axes : ndarray of shape (n_bones, 3)
         Angles (x, y, z), in degrees, of each bone's joint axes.
     dofs : tuple of tuple of str, length n_bones
-        Rotations of each joint that a motion specifies, such as ``("rx", "rz")``, in the order of
-        the motion file's values.
+        Rotations that a motion specifies for each joint, in this order, such as ``("rx", "rz")``.
     root_order : tuple of str, length 6
-        Order of the root's values in a motion file, such as ``("tx", "ty", "tz", "rx", "ry",
-        "rz")``.
+        Order of the root's values, such as ``("tx", "ty", "tz", "rx", "ry", "rz")``.
     """
 
     names: tuple[str, ...]
@@ -97,23 +93,10 @@ class Skeleton:
 
 
 def read_asf(path: str | os.PathLike[str]) -> Skeleton:
-    """Read an Acclaim skeleton file.
+    """Read an Acclaim skeleton file (``.asf``).
 
-    Parameters
-    ----------
-    path : str or path-like
-        The ``.asf`` file.
-
-    Returns
-    -------
-    Skeleton
-        The bones, in the order of the file.
-
-    Raises
-    ------
-    ValueError
-        If the file is malformed, or uses what CMU's files never use: radians, an axis order other
-        than XYZ, joints that slide, or a root that starts away from the origin.
+    What CMU's files never use is a ValueError too: radians, an axis order other than XYZ, joints
+    that slide, and a root that starts away from the origin.
     """
     sections: dict[str, list[_Line]] = {}
     for line in _lines(path):
@@ -131,36 +114,23 @@ def read_asf(path: str | os.PathLike[str]) -> Skeleton:
             raise line.error("only 'angle deg' is supported")
     root_order = _read_root(sections[":root"])
     bones = _read_bones(sections[":bonedata"])
-    parents = _read_hierarchy(sections[":hierarchy"], set(bones))
-    return Skeleton(
-        names=tuple(bones),
-        parents=tuple(parents[name] for name in bones),
-        directions=np.array([bone["direction"] for bone in bones.values()]),
-        lengths=np.array([bone["length"] for bone in bones.values()]),
-        axes=np.array([bone["axis"] for bone in bones.values()]),
-        dofs=tuple(bone["dof"] for bone in bones.values()),
-        root_order=root_order,
+    hierarchy = _read_hierarchy(sections[":hierarchy"], set(bones))
+    parents = tuple(hierarchy[name] for name in bones)
+    directions, lengths, axes = (
+        np.array([bone[key] for bone in bones.values()]) for key in ("direction", "length", "axis")
     )
+    dofs = tuple(bone["dof"] for bone in bones.values())
+    return Skeleton(tuple(bones), parents, directions, lengths, axes, dofs, root_order)
 
 
 def read_amc(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """Read an Acclaim motion file.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The ``.amc`` file.
+    """Read an Acclaim motion file (``.amc``).
 
     Returns
     -------
     dict of str to ndarray of shape (n_frames, n_values)
         For the root and each moving bone the values of all frames, angles in degrees. What a
         column means is said by the skeleton's `root_order` and `dofs`.
-
-    Raises
-    ------
-    ValueError
-        If the file is malformed, for example if a frame is missing or lacks a bone.
     """
     frames: list[dict[str, list[float]]] = []
     expected = 0
@@ -189,19 +159,10 @@ def read_amc(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
 
 def bone_directions(skeleton: Skeleton, frames: dict[str, np.ndarray]) -> np.ndarray:
-    """Direction of every bone in every frame, in world coordinates.
+    """Return the direction of every bone in every frame, in world coordinates.
 
-    Parameters
-    ----------
-    skeleton : Skeleton
-        The bones, from :func:`read_asf`.
-    frames : dict of str to ndarray of shape (n_frames, n_values)
-        The motion, from :func:`read_amc`.
-
-    Returns
-    -------
-    ndarray of shape (n_frames, n_bones, 3)
-        Unit vectors, bones in the skeleton's order.
+    The skeleton comes from :func:`read_asf`, the frames from :func:`read_amc`; the result is unit
+    vectors of shape (n_frames, n_bones, 3).
     """
     _check_motion(skeleton, frames)
     root = _euler(_columns(frames["root"], skeleton.root_order, _ROTATIONS))
@@ -218,20 +179,11 @@ def bone_directions(skeleton: Skeleton, frames: dict[str, np.ndarray]) -> np.nda
 def joint_positions(
     skeleton: Skeleton, frames: dict[str, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Both ends of every bone in every frame, in world coordinates.
+    """Return both ends of every bone in every frame, in world coordinates.
 
-    Parameters
-    ----------
-    skeleton : Skeleton
-        The bones, from :func:`read_asf`.
-    frames : dict of str to ndarray of shape (n_frames, n_values)
-        The motion, from :func:`read_amc`.
-
-    Returns
-    -------
-    start, end : ndarray of shape (n_frames, n_bones, 3)
-        Where each bone starts (the root's position or the end of its parent) and ends, in the
-        file's units.
+    Skeleton and frames are as in :func:`bone_directions`. Both arrays have shape (n_frames,
+    n_bones, 3) and the file's units: where bones start (the root's position or the end of the
+    parent), and where they end.
     """
     offsets = bone_directions(skeleton, frames) * skeleton.lengths[:, None]
     root = _columns(frames["root"], skeleton.root_order, _TRANSLATIONS)
@@ -252,8 +204,7 @@ def _chain(skeleton: Skeleton, name: str) -> list[int]:
 
 def _lines(path: str | os.PathLike[str]) -> Iterator[_Line]:
     """Yield each line that is not empty or a comment."""
-    # Comments may hold bytes of any encoding; the data are ASCII.
-    with open(path, encoding="ascii", errors="replace") as file:
+    with open(path, encoding="ascii", errors="replace") as file:  # comments may be in any encoding
         for number, text in enumerate(file, start=1):
             if words := text.split("#")[0].split():
                 yield _Line(f"{path}, line {number}", words)
@@ -301,8 +252,7 @@ def _read_bones(lines: list[_Line]) -> dict[str, dict]:
             direction = np.array(line.numbers(3))
             if (norm := np.linalg.norm(direction)) == 0:
                 raise line.error("a bone's direction can't be zero")
-            # The file rounds to six digits.
-            bone["direction"] = direction / norm
+            bone["direction"] = direction / norm  # the file rounds to six digits
         elif key == "length":
             bone["length"] = line.numbers(1)[0]
         elif key == "axis":
@@ -358,9 +308,8 @@ def _check_motion(skeleton: Skeleton, frames: dict[str, np.ndarray]) -> None:
     for name, dof in wanted.items():
         count = frames[name].shape[1] if name in frames else 0
         if count != len(dof):
-            raise ValueError(
-                f"frames has {count} values per frame for {name}, the skeleton needs {len(dof)}"
-            )
+            found = f"{count} values per frame for {name}"
+            raise ValueError(f"frames has {found}, the skeleton needs {len(dof)}")
 
 
 def _columns(values: np.ndarray, order: tuple[str, ...], wanted: tuple[str, ...]) -> np.ndarray:

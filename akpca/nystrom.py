@@ -25,7 +25,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 
-from .eigen import MAX_NEGATIVE_RATIO, clean_eigenvalues, independent_rows, leading_eigenpairs
+from .eigen import (
+    MAX_NEGATIVE_RATIO,
+    clean_eigenvalues,
+    indefinite_error,
+    independent_rows,
+    leading_eigenpairs,
+)
 from .kernel_code import KernelCode
 from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from .kernels import BLOCK_ROWS, center_in_place, check_finite
@@ -205,7 +211,7 @@ class NystromKernelPCA(KernelEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
-        """Choose landmarks among X and find the components of X in their span.
+        """Choose landmarks among X and find the components of X in their span; return self.
 
         Parameters
         ----------
@@ -213,10 +219,6 @@ class NystromKernelPCA(KernelEstimator):
             With kernel='precomputed' an operator of :mod:`akpca.operators` or
             :mod:`akpca.distributed` that has samples.
         y : Ignored
-
-        Returns
-        -------
-        self : object
         """
         given = isinstance(X, LinearOperator)
         operator = self._check_operator_options(X) if given else self._as_operator(X)
@@ -242,39 +244,26 @@ class NystromKernelPCA(KernelEstimator):
         """Return samples as an operator, with the kernel that the parameters ask for."""
         if self.kernel == "precomputed":
             raise ValueError(
-                "kernel='precomputed' takes an operator that has samples, not a kernel matrix: "
-                "once that is computed, KernelPCA is exact"
+                "kernel='precomputed' takes an operator that has samples, not a kernel matrix"
             )
         X = self._validate(X, reset=reset)
         return KernelOperator(X, self._resolve_kernel(X.shape[1]) if reset else self.kernel_)
 
     def _takes_batches(self):
         if not self.orthonormal:
-            raise AttributeError("partial_fit needs orthonormal=True, got orthonormal=False")
+            raise AttributeError("partial_fit needs orthonormal=True, got False")
         if self.fit_inverse_transform:
-            raise AttributeError(
-                "partial_fit needs fit_inverse_transform=False: the inverse is learned from the "
-                "codes of all samples, which change with every batch"
-            )
+            raise AttributeError("partial_fit needs fit_inverse_transform=False, got True")
         return True
 
     @available_if(_takes_batches)
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
-        """Update the model with one batch of a stream.
+        """Update the model with one batch of a stream, shape (n_samples, n_features); return self.
 
         Landmarks are chosen from the first batch and kept. Otherwise the result is that of `fit`
         with these landmarks and all batches. An error leaves the model unchanged. Not available
         with orthonormal=False or fit_inverse_transform=True.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : Ignored
-
-        Returns
-        -------
-        self : object
         """
         first = not hasattr(self, "n_samples_seen_")
         operator = self._as_operator(X, reset=first)
@@ -284,27 +273,18 @@ class NystromKernelPCA(KernelEstimator):
         self._decompose(sums if first else _add([self._sums, sums]))
         return self
 
-    # ---------------------------------------------------------------------------- landmarks
-
     def _choose_landmarks(self, operator):
         """Set the landmarks and the factor L; return the kernel matrix of all landmarks."""
         n, X = operator.shape[0], operator.X
         m = min(n, DEFAULT_LANDMARKS) if self.n_landmarks is None else self.n_landmarks
         if m > n:
-            raise ValueError(
-                f"n_landmarks={m}, but X has only {n} samples to choose them from: give at most "
-                "that many"
-            )
+            raise ValueError(f"n_landmarks={m}, but X has only {n} samples to choose them from")
         if self.n_components is not None and self.n_components > m:
             raise ValueError(
-                f"n_components={self.n_components}, but there can't be more components than the "
-                f"{m} landmarks: give a smaller n_components or a larger n_landmarks"
+                f"n_components={self.n_components}, but there can't be more than the {m} landmarks"
             )
         if not self.orthonormal and self.sampling != "uniform":
-            raise ValueError(
-                "orthonormal=False takes the landmarks for a uniform sample, so that it needs "
-                f"sampling='uniform', got sampling={self.sampling!r}"
-            )
+            raise ValueError(f"orthonormal=False needs sampling='uniform', got {self.sampling!r}")
         # remove the attributes of an earlier fit
         for name in ("_code", "eigenvalues_", "error_", "dual_coef_", "n_samples_seen_"):
             vars(self).pop(name, None)
@@ -341,7 +321,7 @@ class NystromKernelPCA(KernelEstimator):
         K = check_finite(self.kernel_(pilot.astype(np.float64)), self.kernel_)
         values = linalg.eigvalsh(K)[::-1]
         if values[-1] < -MAX_NEGATIVE_RATIO[K.dtype] * abs(values[0]):
-            raise ValueError(self._indefinite())
+            raise indefinite_error(f"kernel={self.kernel!r}")
         k = int(np.ceil(m / (4 * np.log(m + 2))))
         ridge = values[k:].sum() / k
         if ridge <= MIN_RIDGE_RATIO * values.sum():  # rank k: all samples are equally important
@@ -353,36 +333,27 @@ class NystromKernelPCA(KernelEstimator):
             scores[rows] = self.kernel_.diag(X[rows]) - row_norms(F, squared=True)
         return np.clip(scores * (m / n) / ridge, 0, 1)
 
-    # --------------------------------------------------------------------------- components
-
-    def _features(self, X, diagonal):
-        """Return F(x) for the rows of X, and k(x, x) - F(x).F(x), what the landmarks miss."""
-        K = check_finite(self.kernel_(X, self.landmarks_), self.kernel_)
-        F = solve_factor(self._factor, K)
-        missed = check_finite(diagonal, self.kernel_) - row_norms(F, squared=True)
-        if missed.min() < -MAX_NEGATIVE_RATIO[self._dtype] * np.abs(diagonal).max():
-            raise ValueError(self._indefinite())
-        return F, missed
-
     def _sweep(self, X):
         """Return the sums over the samples X from which components are found."""
-        m = self.landmarks_.shape[0]
-        gram, total = np.zeros((m, m)), np.zeros(m)
-        trace = missed = 0.0
+        m, kernel = self.landmarks_.shape[0], self.kernel_
+        gram, total, trace, missed = np.zeros((m, m)), np.zeros(m), 0.0, 0.0
         # landmarks in double precision need batches in double precision
         dtype, size = np.result_type(X.dtype, self._dtype), max(BLOCK_ROWS, 2 * m)
         with one_blas_thread(flops=2.0 * size * m * max(m, X.shape[1])):
             for rows in gen_batches(X.shape[0], size):
                 part = X[rows].astype(dtype, copy=False)
-                diagonal = self.kernel_.diag(part)
-                F, missed_here = self._features(part, diagonal)
+                diagonal = check_finite(kernel.diag(part), kernel)
+                F = solve_factor(self._factor, check_finite(kernel(part, self.landmarks_), kernel))
+                rest = diagonal - row_norms(F, squared=True)
+                if rest.min() < -MAX_NEGATIVE_RATIO[self._dtype] * np.abs(diagonal).max():
+                    raise indefinite_error(f"kernel={self.kernel!r}")
                 # Sum features, not kernel values: the latter would have to be divided by the small
                 # eigenvalues of k(Z, Z) afterwards, which amplifies rounding errors. NumPy computes
                 # F.T @ F at half the cost of a general product.
                 gram += F.T @ F
                 total += F.sum(axis=0, dtype=np.float64)
                 trace += diagonal.sum(dtype=np.float64)
-                missed += missed_here.sum(dtype=np.float64)
+                missed += rest.sum(dtype=np.float64)
         return _Sums(X.shape[0], trace, missed, total, gram)
 
     def _decompose(self, sums):
@@ -430,8 +401,7 @@ class NystromKernelPCA(KernelEstimator):
         if self.n_components is not None and rank < self.n_components:
             raise ValueError(
                 f"n_components={self.n_components}, but in the span of the landmarks the data "
-                f"(n_samples = {n}) have only {rank} component(s) of non-zero eigenvalue: give at "
-                "most that many, or None for all there are"
+                f"(n_samples = {n}) have only {rank} component(s) of non-zero eigenvalue"
             )
         return values[:rank], V[:, :rank]
 
@@ -465,13 +435,6 @@ class NystromKernelPCA(KernelEstimator):
         ridge = self._ridge(centers)
         self._decoder = ridge.fit_pairs(self._code.encode(X), X, centers=centers)
         self.inverse_centers_, self.dual_coef_ = ridge.centers_, ridge.dual_coef_
-
-    def _indefinite(self):
-        return (
-            f"kernel={self.kernel!r} has significant negative eigenvalues on these data: it is "
-            "not positive semi-definite, as the Nyström method needs; choose another kernel or "
-            "other parameters"
-        )
 
 
 def cluster_centers(X, m: int, rng) -> np.ndarray:

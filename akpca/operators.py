@@ -56,10 +56,7 @@ MAX_ASYMMETRY = 1e3
 
 
 class SymmetricOperator(LinearOperator):
-    """A symmetric operator of shape (n, n), which is its own transpose."""
-
-    def __init__(self, n: int, dtype: np.dtype):
-        super().__init__(np.dtype(dtype), (n, n))
+    """An operator that is its own transpose."""
 
     def _adjoint(self):
         return self
@@ -68,22 +65,12 @@ class SymmetricOperator(LinearOperator):
 
 
 class CenteredOperator(SymmetricOperator):
-    """Base class: centring, and what follows from a product with K.
-
-    Parameters
-    ----------
-    n : int
-        Number of samples.
-    dtype : dtype
-        Precision of the kernel values.
-    center : bool
-        Whether the operator is H K H instead of K.
-    """
+    """Base class for n samples: centring, and what follows from a product with K."""
 
     points = None
 
     def __init__(self, n: int, dtype: np.dtype, center: bool):
-        super().__init__(n, dtype)
+        super().__init__(dtype, (n, n))
         self.center = center
         self._means: np.ndarray | None = None
 
@@ -128,8 +115,10 @@ class CenteredOperator(SymmetricOperator):
 
     def trace(self) -> float:
         """Return the trace; with centring, the total variance in feature space times n."""
-        total = float(self.plain_diagonal().sum(dtype=np.float64))
-        return total - float(self.means().sum()) if self.center else total
+        if self.center:
+            total = float(self.plain_diagonal().sum(dtype=np.float64))
+            return total - float(self.means().sum())
+        return float(self.diagonal().sum(dtype=np.float64))
 
     def dense(self) -> np.ndarray:
         """Return the whole matrix, shape (n, n)."""
@@ -153,9 +142,7 @@ class SampleOperator(CenteredOperator):
     def sum_over_samples(self, function: Callable, add: Callable):
         """Return ``add([function(part), ...])`` over parts of the samples."""
 
-    def nystrom_vectors(
-        self, width: int, *, n_landmarks: int = 2000, random_state=None
-    ) -> np.ndarray:
+    def nystrom_vectors(self, width: int, *, n_landmarks: int = 2000, random_state=None):
         """Return approximate leading eigenvectors, shape (n, width), to start an iteration with.
 
         The eigenvectors U of the kernel matrix of `n_landmarks` samples Z are extended to all
@@ -195,13 +182,11 @@ class KernelOperator(SampleOperator):
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from akpca import KernelOperator, load_dataset
     >>> from akpca.kernels import RBF
-    >>> from akpca.operators import KernelOperator
-    >>> X = np.random.default_rng(0).standard_normal((1000, 5))
-    >>> operator = KernelOperator(X, RBF(gamma=0.1))
-    >>> (operator @ np.ones((1000, 3))).shape
-    (1000, 3)
+    >>> X = load_dataset("circles").X
+    >>> (KernelOperator(X, RBF(gamma=0.1)) @ X).shape
+    (400, 2)
     """
 
     def __init__(self, X, kernel: Kernel, *, center: bool = True, verbose: bool = False):
@@ -228,44 +213,37 @@ class KernelOperator(SampleOperator):
         bar = tqdm(total=len(strips), desc="kernel sweep", unit="strip", disable=not self.verbose)
         with bar, one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
 
-            def guarded(share):
+            def run(thread):
                 try:
-                    return work(share)
+                    return work(self._tiles(strips[thread::n_threads], bar, stop))
                 except BaseException:
                     stop.set()
                     raise
 
-            shares = [self._tiles(strips[t::n_threads], bar, stop) for t in range(n_threads)]
             try:
-                return sum(list(pool.map(guarded, shares)))
+                return sum(list(pool.map(run, range(n_threads))))
             except BaseException:
                 stop.set()  # the user's interrupt reaches this thread only
                 raise
 
     def _tiles(self, strips: list[slice], bar: tqdm, stop: Event) -> Iterator[Tile]:
         """Yield (rows, columns, values) of the tiles of some strips; values are overwritten."""
-        n = self.shape[0]
+        n, X, terms = self.shape[0], self.X, self._terms
         buffer = np.empty(TILE_VALUES, self.dtype)
         for rows in strips:
             # the tile on the diagonal is separate, because it is used only once
             edges = [rows.start, *range(rows.stop, n, TILE_COLUMNS), n]
-            for first, last in pairwise(edges):
+            for columns in (slice(*edge) for edge in pairwise(edges) if edge[0] < edge[1]):
                 if stop.is_set():
                     return
-                if first < last:
-                    columns = slice(first, last)
-                    yield rows, columns, self._tile(rows, columns, buffer)
+                tile = tile_of(buffer, rows, columns)
+                arguments = X[rows], X[columns], part(terms, rows), part(terms, columns)
+                self.kernel.fill(tile, *arguments)
+                if rows.start == columns.start:
+                    # the diagonal without the rounding of inner products, as in a stored matrix
+                    np.fill_diagonal(tile, self._diagonal[rows])
+                yield rows, columns, tile
             bar.update()
-
-    def _tile(self, rows: slice, columns: slice, buffer: np.ndarray) -> np.ndarray:
-        shape = (rows.stop - rows.start, columns.stop - columns.start)
-        tile = buffer[: shape[0] * shape[1]].reshape(shape)
-        terms = part(self._terms, rows), part(self._terms, columns)
-        self.kernel.fill(tile, self.X[rows], self.X[columns], *terms)
-        if rows.start == columns.start:
-            # the diagonal without the rounding of inner products, as in a stored matrix
-            np.fill_diagonal(tile, self._diagonal[rows])
-        return tile
 
     @cached_property
     def _diagonal(self) -> np.ndarray:
@@ -293,8 +271,8 @@ class KernelOperator(SampleOperator):
         X, terms = self.X[indices], part(self._terms, indices)
         if self.center:
             means = self.means()
-            shift, own = (means - means.mean()).astype(self.dtype), means[indices, None]
-            own = own.astype(self.dtype)
+            shift = (means - means.mean()).astype(self.dtype)
+            own = means[indices, None].astype(self.dtype)
         for columns in gen_batches(self.shape[0], TILE_COLUMNS):
             # computed and centred while it is in the cache
             tile = np.empty((len(indices), columns.stop - columns.start), self.dtype)
@@ -359,9 +337,7 @@ class NormalizedOperator(KernelOperator):
         """D^-1/2, shape (n,), computed in one sweep at first use."""
         degrees = self.shape[0] * super().means()
         if degrees.min() <= 0:
-            raise ValueError(
-                f"{self.kernel!r} has rows whose sum is not positive: it can't be normalised"
-            )
+            raise ValueError(f"{self.kernel!r} can't be normalised: a row sum is not positive")
         return 1 / np.sqrt(degrees)
 
     def _matmat(self, V):
@@ -375,9 +351,6 @@ class NormalizedOperator(KernelOperator):
 
     def diagonal(self):  # noqa: D102
         return self.plain_diagonal() * self.scale**2
-
-    def trace(self):  # noqa: D102
-        return float(self.diagonal().sum())
 
     def frobenius_norm(self):  # noqa: D102
         def squares(tiles):
@@ -409,9 +382,9 @@ class MatrixOperator(CenteredOperator):
 
     def __init__(self, K: np.ndarray, *, center: bool = False, means: np.ndarray | None = None):
         super().__init__(len(K), K.dtype, center)
-        self.K, self._means = K, means
+        self.K = K
+        self._means = row_means(K) if means is None else means
         if center and means is None:
-            self._means = row_means(K)
             center_in_place(K, self._means)
 
     @classmethod
@@ -445,11 +418,6 @@ class MatrixOperator(CenteredOperator):
     def plain_diagonal(self):  # noqa: D102
         shift = 2 * centering_shift(self._means, np.float64) if self.center else 0.0
         return self.K.diagonal() + shift
-
-    def means(self):  # noqa: D102
-        if self._means is None:
-            self._means = row_means(self.K)
-        return self._means
 
     def rows(self, indices):  # noqa: D102
         return self.K[indices]
@@ -490,8 +458,8 @@ class FeatureOperator(KernelOperator):
             )
         # transposed, so that a feature of all samples is the product of two contiguous rows
         self._Zt = np.ascontiguousarray(self._coordinates().T)
-        r = len(self._Zt)
-        self.n_features = r if isinstance(kernel, Linear) else r * (r + 1) // 2
+        self._linear, r = isinstance(kernel, Linear), len(self._Zt)
+        self.n_features = r if self._linear else r * (r + 1) // 2
 
     @staticmethod
     def count_features(kernel: Kernel, d: int) -> int:
@@ -516,20 +484,19 @@ class FeatureOperator(KernelOperator):
     def features(self, rows: slice | np.ndarray) -> np.ndarray:
         """Return Phi^T for some of the samples, shape (n_features, len(rows))."""
         Zt = self._Zt[:, rows]
-        if isinstance(self.kernel, Linear):
+        if self._linear:
             return Zt
-        r = len(Zt)
-        out = np.empty((self.n_features, Zt.shape[1]), self.dtype)
-        start = 0
+        out, start = np.empty((self.n_features, Zt.shape[1]), self.dtype), 0
         for i, row in enumerate(Zt):
-            np.multiply(Zt[i:], np.sqrt(self.dtype.type(2)) * row, out=out[start : start + r - i])
+            stop = start + len(Zt) - i
+            np.multiply(Zt[i:], np.sqrt(self.dtype.type(2)) * row, out=out[start:stop])
             np.multiply(row, row, out=out[start])
-            start += r - i
+            start = stop
         return out
 
     def mean_features(self) -> np.ndarray:
         """Return the mean of Phi over the samples, shape (n_features,), float64."""
-        if isinstance(self.kernel, Linear):
+        if self._linear:
             return self._Zt.mean(axis=1, dtype=np.float64)
         second = self._Zt.astype(np.float64) @ self._Zt.T.astype(np.float64) / self.shape[0]
         first, other = np.triu_indices(len(self._Zt))
@@ -538,9 +505,10 @@ class FeatureOperator(KernelOperator):
     def means(self):  # noqa: D102
         if self._means is None:
             Z = self._Zt.T.astype(np.float64)
-            linear = isinstance(self.kernel, Linear)
-            product = Z.mean(axis=0)[:, None] if linear else Z.T @ Z / len(Z)
-            self._means = (Z @ product)[:, 0] if linear else np.sum((Z @ product) * Z, axis=1)
+            if self._linear:
+                self._means = (Z @ Z.mean(axis=0)[:, None])[:, 0]
+            else:
+                self._means = np.sum((Z @ (Z.T @ Z / len(Z))) * Z, axis=1)
         return self._means
 
     @property
@@ -586,7 +554,7 @@ class FeatureCovariance(SymmetricOperator):
     """
 
     def __init__(self, operator: FeatureOperator):
-        super().__init__(operator.n_features, operator.dtype)
+        super().__init__(operator.dtype, (operator.n_features, operator.n_features))
         self.operator = operator
         self._mean = operator.mean_features() if operator.center else None
 
@@ -612,9 +580,7 @@ class FeatureCovariance(SymmetricOperator):
             C -= op.shape[0] * np.outer(self._mean, self._mean)
         return C
 
-    def nystrom_vectors(
-        self, width: int, *, n_landmarks: int = 2000, random_state=None
-    ) -> np.ndarray:
+    def nystrom_vectors(self, width: int, *, n_landmarks: int = 2000, random_state=None):
         """Return approximate leading eigenvectors, shape (D, width); see `SampleOperator`."""
         op = self.operator
         chosen, _, U = op.sampled_eigenpairs(width, n_landmarks, random_state)
@@ -630,6 +596,12 @@ def has_features(kernel: Kernel) -> bool:
     if isinstance(kernel, Polynomial):
         return kernel.degree == 2 and kernel.coef0 >= 0
     return isinstance(kernel, Linear)
+
+
+def tile_of(buffer: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
+    """Return the beginning of a buffer as a tile, shape (len(rows), len(columns))."""
+    shape = (rows.stop - rows.start, columns.stop - columns.start)
+    return buffer[: shape[0] * shape[1]].reshape(shape)
 
 
 def row_means(K: np.ndarray) -> np.ndarray:

@@ -66,6 +66,8 @@ def pca(
 ) -> LinearCode:
     """Return the encoder and decoder of principal component analysis.
 
+    In each component, the entry of largest absolute value is positive.
+
     Parameters
     ----------
     X : array-like of shape (n, d)
@@ -79,11 +81,6 @@ def pca(
         and which is smaller when d > n.
     random_state : int, RandomState instance or None, default=0
         Determines the starting vectors of the power method.
-
-    Returns
-    -------
-    code : LinearCode
-        In each component, the entry of largest absolute value is positive.
     """
     X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="X")
     k, limit = n_components, min(X.shape)
@@ -103,10 +100,7 @@ def pca(
         values, U = power_method(X @ X.T, k, random_state=random_state)
         rank = int(np.sum(values > np.finfo(X.dtype).eps * len(X) * values[0]))
         if rank < k:
-            raise ValueError(
-                f"method='power-gram' finds components of non-zero singular value only: "
-                f"n_components={k}, but the data have rank {rank}"
-            )
+            raise ValueError(f"method={method!r}: n_components={k}, but the data have rank {rank}")
         s, components = np.sqrt(values), (X.T @ U / np.sqrt(values)).T
     _, components = svd_flip(None, components, u_based_decision=False)
     return LinearCode(components.astype(X.dtype), mean, s.astype(X.dtype))
@@ -115,24 +109,12 @@ def pca(
 def principal_axes(
     X: np.ndarray, k: int | None = None, *, random_state=None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the principal axes of X, which is not centred here: eigenvectors of X^T X / n.
+    """Return the k principal axes of X, shape (n, d), which is not centred here.
 
-    They are computed from the smaller of X^T X and X X^T, in double precision.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    k : int, default=None
-        Largest number of axes to return. None returns all.
-    random_state : int, RandomState instance or None, default=None
-        Determines the starting vectors of the eigensolver.
-
-    Returns
-    -------
-    axes : ndarray of shape (d, found)
-        Orthonormal columns, in descending order of variance. Axes without variance are left out.
-    variances : ndarray of shape (found,)
-        Mean squares of the samples along them.
+    They are the eigenvectors of X^T X / n, orthonormal columns of shape (d, found), and come with
+    the mean squares of the samples along them, shape (found,), in descending order. Axes without
+    variance are left out; k=None returns all others. They are computed in double precision from the
+    smaller of X^T X and X X^T.
     """
     n, d = X.shape
     by_features = d <= n

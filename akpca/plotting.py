@@ -95,7 +95,7 @@ def show_images(
     scale : float, default=0.75
         Size of an image in inches.
     fig : Figure or SubFigure, default=None
-        Draw here. None makes a figure of fitting size.
+        Where to draw, by default on a new figure of fitting size.
     """
     n_columns = max(map(len, rows.values()))
     if fig is None:
@@ -112,9 +112,8 @@ def show_images(
         axes_row[0].set_ylabel(label, rotation=0, ha="right", va="center")
         for ax, image in zip(axes_row, images, strict=False):
             size = np.abs(image).max() or 1
-            limits = {"cmap": "RdBu_r", "vmin": -size, "vmax": size} if signed else {}
-            limits = limits or {"vmin": 0, "vmax": 1}
-            ax.imshow(np.reshape(image, image_shape), interpolation="nearest", **limits)
+            colors = dict(cmap="RdBu_r", vmin=-size, vmax=size) if signed else dict(vmin=0, vmax=1)
+            ax.imshow(np.reshape(image, image_shape), interpolation="nearest", **colors)
     for ax, title in zip(axes[0], column_titles or (), strict=False):
         ax.set_title(title, loc="center", fontsize=10)
     return fig
@@ -135,16 +134,9 @@ def plot_contours(
 ) -> Figure | SubFigure:
     """Draw functions on the plane as contour lines, each in its own panel, with the points.
 
-    Parameters
-    ----------
-    functions : mapping of str to callable
-        Panel title -> a function of points (n, 2) with values (n,) or (n, k), of which the first
-        column is drawn.
-    X : ndarray of shape (n, 2)
-    y : ndarray of shape (n,)
-        Classes, by which the points are coloured.
-    fig : Figure or SubFigure, default=None
-        Draw here. None makes a figure of fitting size.
+    `functions` maps a panel's title to a function of points (m, 2) with values (m,) or (m, k), of
+    which the first column is drawn. The points `X`, shape (n, 2), are coloured by their classes
+    `y`; `fig` is as in :func:`show_images`.
     """
     margin = 0.35 * np.ptp(X, axis=0)
     low, high = X.min(axis=0) - margin, X.max(axis=0) + margin
@@ -176,18 +168,8 @@ def plot_geometry(
     """Draw each component of a code over the plane.
 
     A component of PCA is a linear function, whose contours are parallel lines; those of a
-    non-linear method bend.
-
-    Parameters
-    ----------
-    encode : callable
-        Maps points (n, 2) to codes (n, n_components or more).
-    X : ndarray of shape (n, 2)
-    y : ndarray of shape (n,)
-        Classes, by which the points are coloured.
-    n_components : int, default=3
-    title : str, default='component {}'
-        Title of a panel, with a place for the component's number.
+    non-linear method bend. `encode` maps points (m, 2) to codes (m, n_components or more), `X` and
+    `y` are as in :func:`plot_contours`, and `title` has a place for the component's number.
     """
     functions = {
         title.format(j + 1): lambda points, j=j: encode(points)[:, j] for j in range(n_components)
@@ -198,12 +180,8 @@ def plot_geometry(
 def plot_codes(codes: Mapping[str, np.ndarray], y: np.ndarray) -> Figure:
     """Draw the first two code coordinates of labelled data, with one panel for each method.
 
-    Parameters
-    ----------
-    codes : mapping of str to ndarray of shape (n, k)
-        Panel title -> codes.
-    y : ndarray of shape (n,)
-        Integer classes; each is named at the median of its points, so that no legend is needed.
+    `codes` maps a panel's title to codes of shape (n, k). Each class of `y` is named at the median
+    of its points, so that no legend is needed.
     """
     classes = np.unique(y)
     colors = plt.cm.turbo(np.linspace(0.05, 0.95, len(classes)))
@@ -239,13 +217,7 @@ def plot_extremes(
 ) -> Figure:
     """Show what components mean: the six images at the low and at the high end of each.
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n, k)
-    X : ndarray of shape (n, d)
-        The images that were encoded.
-    image_shape : tuple of int
-    n_components : int, default=3
+    `codes`, shape (n, k), are those of the images `X`, shape (n, d).
     """
     order = np.argsort(codes[:, :n_components], axis=0)
     ends = np.r_[order[:6], order[-6:]].T
@@ -257,12 +229,8 @@ def plot_extremes(
 def plot_error_curves(runs: Mapping[str, np.ndarray], ax: Axes) -> None:
     """Draw errors after every pass: medians as lines, bands from the best seed to the worst.
 
-    Parameters
-    ----------
-    runs : mapping of str to ndarray of shape (n_seeds, n_passes)
-        Name of a gain, a key of `GAIN_STYLES` -> errors. Infinite ones, of runs that diverged,
-        count in the median, but no band is drawn for them.
-    ax : Axes
+    `runs` maps the name of a gain, a key of `GAIN_STYLES`, to errors of shape (n_seeds, n_passes).
+    Infinite ones, of runs that diverged, count in the median, but no band is drawn for them.
     """
     for name, curves in runs.items():
         passes, style = np.arange(1, curves.shape[1] + 1), GAIN_STYLES[name]

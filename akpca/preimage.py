@@ -73,10 +73,8 @@ class Preimage(BaseEstimator, ABC):
         """Prepare to decode, from a code with the codes of known samples; return self."""
         self._validate_params()
         if not self.supports(code.kernel):
-            raise ValueError(
-                f"preimage={self.name!r} can't invert kernel={code.kernel!r}: "
-                f"it needs {self.allowed}"
-            )
+            names = f"preimage={self.name!r} can't invert kernel={code.kernel!r}"
+            raise ValueError(f"{names}: it needs {self.allowed}")
         self.code_ = code
         self._set_sizes(code.codes, code.targets)
         self._fit(code)
@@ -88,7 +86,7 @@ class Preimage(BaseEstimator, ABC):
 
     def decode(self, Y) -> np.ndarray:
         """Return samples, shape (m, d), whose codes are near the rows of Y, shape (m, k)."""
-        check_is_fitted(self)
+        check_is_fitted(self, "_n_components")
         Y = check_array(Y, dtype=[np.float64, np.float32], input_name="Y", estimator=self)
         if Y.shape[1] != self._n_components:
             raise ValueError(
@@ -96,16 +94,12 @@ class Preimage(BaseEstimator, ABC):
             )
         Y = Y.astype(np.result_type(Y, self._dtype), copy=False)
         X_hat = np.empty((len(Y), self._n_features), Y.dtype)
-        self._start_decoding()
         for rows in gen_batches(len(Y), self._block_rows()):
             X_hat[rows] = self._decode(Y[rows])
         return X_hat
 
     def _block_rows(self) -> int:
         return BLOCK_ROWS
-
-    def _start_decoding(self) -> None:
-        """Reset what is counted during `decode`."""
 
     @abstractmethod
     def _fit(self, code: KernelCode) -> None:
@@ -196,25 +190,11 @@ def kernel_ridge(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return centres C and coefficients B of the regression x-hat = B^T k(C, y).
 
-    Without `centers` all codes are centres, and B = (K + alpha I)^-1 X. With fewer, B minimises
+    Codes Y have shape (n, k), targets X (n, d), C (n_centers, k) and B (n_centers, d). Without
+    `centers` all codes are centres, and B = (K + alpha I)^-1 X. With fewer, B minimises
     ||X - k(Y, C) B||^2 + alpha tr(B^T k(C, C) B): with L L^T = k(C, C) and F = k(Y, C) L^-T, this
-    is ridge regression on the features F, with normal equations for C alone.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    codes : ndarray of shape (n, k)
-    targets : {ndarray, sparse matrix} of shape (n, d)
-        Sparse only with `centers`.
-    alpha : float
-        Penalty.
-    centers : ndarray of shape (m, k), default=None
-        Linearly dependent ones are left out.
-
-    Returns
-    -------
-    centers : ndarray of shape (n_centers, k)
-    dual_coef : ndarray of shape (n_centers, d)
+    is ridge regression on the features F, with normal equations for C alone. Linearly dependent
+    centres are left out, and targets may be sparse.
     """
     if centers is None:
         K = kernel(codes)
@@ -240,8 +220,7 @@ def _solve_ridge(K, targets, alpha):
         return linalg.cho_solve(linalg.cho_factor(K.T, overwrite_a=True), targets)
     except linalg.LinAlgError as error:
         raise ValueError(
-            f"the inverse can't be learned with alpha={alpha}: the kernel matrix of the codes is "
-            "singular; give a larger alpha"
+            f"the kernel matrix of the codes is singular with alpha={alpha}: give a larger alpha"
         ) from error
 
 
@@ -322,8 +301,7 @@ class EigenvectorPreimage(Preimage):
         if not self._root_coef0:
             towards = 1.0
             if self.sign == "nearest":
-                nearest = self._neighbors.kneighbors(Y, return_distance=False)[:, 0]
-                towards = self.code_.targets[nearest]
+                towards = self.code_.targets[self._neighbors.kneighbors(Y)[1][:, 0]]
             X_hat[np.sum(X_hat * towards, axis=1) < 0] *= -1
         return X_hat / self._root_gamma
 
@@ -389,8 +367,9 @@ class FixedPointPreimage(Preimage):
         self._neighbors = NearestNeighbors(n_neighbors=n_neighbors).fit(code.codes)
         self._mean = code.targets.mean(axis=0)
 
-    def _start_decoding(self):
+    def decode(self, Y):  # noqa: D102
         self.n_iter_ = self.n_fallbacks_ = 0
+        return super().decode(Y)
 
     def _decode(self, Y):
         G = self.code_.expansion(Y)
@@ -495,11 +474,8 @@ class DistancePreimage(Preimage):
         squared = self.code_.squared_norms(Y)[:, None] + self._target_norms - 2 * products
         nearest = np.argpartition(squared, self._count - 1, axis=1)[:, : self._count]
         neighbors = self.code_.targets[nearest]
-        squared = self._input_distances(
-            np.take_along_axis(squared, nearest, axis=1),
-            np.take_along_axis(products, nearest, axis=1),
-            neighbors,
-        )
+        squared, products = (np.take_along_axis(a, nearest, axis=1) for a in (squared, products))
+        squared = self._input_distances(squared, products, neighbors)
         center = neighbors.mean(axis=1, keepdims=True)
         C = neighbors - center
         r = (np.sum(C**2, axis=2) - squared) / 2

@@ -133,20 +133,16 @@ def kha(
 
     Parameters
     ----------
-    K : ndarray of shape (l, l)
-        The centred kernel matrix.
-    A : ndarray of shape (r, l)
-        The coefficients to start with.
+    K, A : ndarray of shape (l, l) and (r, l)
+        The centred kernel matrix, and the coefficients to start with.
     passes : list of ndarray
         Indices of the samples in the order of each pass.
     factors : str
         Those of :func:`kha_gain` and "s" for stochastic meta-descent: "" is KHA, "t" is KHA/t,
         "et" is KHA/et*, "etn" is KHA/et, "ets" is KHA-SMD* and "etns" is KHA-SMD; "s", "ts" and
         "es" are the variants without a name.
-    eta0, tau : float
-        Parameters of the gain; tau in steps.
-    mu, xi : float
-        Parameters of stochastic meta-descent.
+    eta0, tau, mu, xi : float
+        Parameters of the gain, tau in steps, and of stochastic meta-descent.
     every_step : bool
         Estimate the eigenvalues anew at every step instead of before every pass.
     """
@@ -294,12 +290,7 @@ def data_span_eigenpair(z: np.ndarray, X: np.ndarray, x: np.ndarray, *, steps: i
     """Return the eigenpair of largest size of sum_i z_i x_i x_i^T - x x^T, which is never formed.
 
     Lanczos from a random vector, section 5.3: a step costs one product with the matrix, O(n d).
-
-    Returns
-    -------
-    value : float
-        Of either sign; its size is the spectral norm.
-    vector : ndarray of shape (d,)
+    The value has either sign, its size is the spectral norm; the vector has shape (d,).
     """
     d = X.shape[1]
     steps = d if steps is None else min(steps, d)

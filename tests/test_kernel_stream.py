@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
-from sklearn.exceptions import NotFittedError
 
-from akpca import DivergenceError, KernelHebbian, KernelPCA, KernelStream
+from akpca import DivergenceError, KernelPCA, KernelStream
 from akpca.hebbian import Annealing, Constant, MetaDescent, ReciprocalEigenvalues
 from akpca.hebbian.generalized import LinearState, Track, linear_block
 from akpca.hebbian.stream import compress, merge_start, start_stream, stream_block
 from akpca.kernels import RBF, Linear
-from akpca.operators import KernelOperator
 
 GAINS = {
     "auto": None,
@@ -122,54 +120,6 @@ def test_a_budget_that_is_not_needed_changes_nothing(digits):
     roomy = KernelStream(2, gamma=0.02, budget=100, random_state=0).partial_fit(digits[:100])
     np.testing.assert_array_equal(free.components_, roomy.components_)
     assert roomy.lost_ == 0
-
-
-def test_a_stream_goes_on_from_a_fit(digits):
-    """After `continue_from`, one more sample changes little, and many are learned from."""
-    model = KernelHebbian(3, gamma=0.02, n_passes=20, random_state=0).fit(digits[:200])
-    before = model.transform(digits)
-    stream = KernelStream.continue_from(model)
-    np.testing.assert_allclose(stream.transform(digits), before, atol=1e-10)
-    stream.partial_fit(digits[200:201])
-    size = np.abs(before).max()
-    assert 0 < np.abs(stream.transform(digits) - before).max() < 0.02 * size
-    stream.partial_fit(digits[201:])
-    exact = KernelPCA(3, kernel="rbf", gamma=0.02).fit(digits)
-    assert stream.transform(digits).var(axis=0).sum() * 400 > 0.98 * exact.eigenvalues_.sum()
-    assert (stream.n_samples_seen_, len(stream.X_fit_), stream.n_iter_) == (400, 400, 20)
-    assert stream.n_steps_ == 20 * 200 + 200
-    # the model stays as it was
-    np.testing.assert_array_equal(model.transform(digits), before)
-
-
-def test_parameters_of_a_continued_stream(digits):
-    """Shared parameters are those of the model, unless others are given; its gain is not taken."""
-    model = KernelHebbian(2, kernel="poly", degree=2, center=False, gain="KHA/t", random_state=4)
-    model.fit(digits[:50])
-    stream = KernelStream.continue_from(model, budget=60)
-    assert (stream.kernel, stream.degree, stream.center) == ("poly", 2, False)
-    assert (stream.gain, stream.budget, stream.random_state) == ("auto", 60, 4)
-    assert len(stream.partial_fit(digits[50:]).X_fit_) == 60
-
-
-@pytest.mark.parametrize("center", [True, False])
-def test_a_stream_goes_on_from_a_fit_to_an_operator(digits, center):
-    """An operator knows its samples, its kernel and whether it is centred."""
-    operator = KernelOperator(digits[:100], RBF(gamma=0.02), center=center)
-    model = KernelHebbian(3, kernel="precomputed", random_state=0).fit(operator)
-    stream = KernelStream.continue_from(model)
-    np.testing.assert_allclose(stream.transform(digits), model.transform(digits), atol=1e-10)
-    assert stream.partial_fit(digits[100:]).n_samples_seen_ == 400
-
-
-def test_what_a_stream_cannot_go_on_from(digits):
-    """Without dense samples there are no points."""
-    kernel = RBF(gamma=0.02)(digits[:50])
-    model = KernelHebbian(2, kernel="precomputed").fit(kernel)
-    with pytest.raises(ValueError, match="not from one to sparse samples or to a precomputed"):
-        KernelStream.continue_from(model)
-    with pytest.raises(NotFittedError):
-        KernelStream.continue_from(KernelHebbian())
 
 
 @pytest.mark.parametrize("budget", [None, 60])

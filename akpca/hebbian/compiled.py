@@ -1,9 +1,8 @@
 """The steps of :mod:`akpca.hebbian.steps` as compiled loops, used where numba is installed.
 
 A step multiplies r x m matrices by I - diag(w) lt(1 y^T). As lt(1 y^T) is a running sum over the
-rows, that takes O(r m) operations where a matrix product takes O(r^2 m), which is what the array
-form of the same functions does. With r and b of some dozens this and the missing overhead of
-NumPy calls make the steps several times faster.
+rows, that takes O(r m) operations, where the matrix product of the array form takes O(r^2 m). This
+and the missing overhead of NumPy calls make the steps several times faster.
 """
 
 from __future__ import annotations
@@ -59,14 +58,14 @@ def _deflate_pair(M, N, m, y, z, w, v, xi, totals):
 
 
 @njit(cache=True, error_model="numpy")
-def _two_sided(Q, y, s, w, size, lower, total):
+def _two_sided(Q, y, s, w, size, total):
     """Q <- T Q T^T + (T s) w^T + w (T s)^T + size w w^T, in place."""
     r = len(y)
-    _deflate(Q, r, y, w, lower, total)
+    _deflate(Q, r, y, w, True, total)
     Q[:] = Q.T.copy()
-    _deflate(Q, r, y, w, lower, total)
+    _deflate(Q, r, y, w, True, total)
     Ts = s.copy().reshape(r, 1)
-    _deflate(Ts, 1, y, w, lower, total)
+    _deflate(Ts, 1, y, w, True, total)
     for i in range(r):
         for c in range(r):
             Q[i, c] += Ts[i, 0] * w[c] + w[i] * Ts[c, 0] + size * w[i] * w[c]
@@ -91,7 +90,7 @@ def plain_steps(vectors, gains, lower):
 
 
 @njit(cache=True, error_model="numpy")
-def adapting_steps(block, rates, state, lower):
+def adapting_steps(block, rates, state):
     """See `akpca.hebbian.steps.adapting_steps`."""
     stack, sizes, adapts, xi = block.stack, block.sizes, rates.adapts, rates.xi
     every_step, keeps_gram = len(state.C) > 0, len(state.gram) > 0
@@ -132,7 +131,7 @@ def adapting_steps(block, rates, state, lower):
             _deflate_pair(Ts, Tz, 1, y, z, w, v, xi, totals)
             _deflate_pair(gram, crossed, r, y, z, w, v, xi, totals)
             both[:, :r], both[:, r:] = gram.T, crossed.T
-            _deflate(both, 2 * r, y, w, lower, totals[0])
+            _deflate(both, 2 * r, y, w, True, totals[0])
             for i in range(r):
                 for k in range(r):
                     gram[i, k] = both[i, k] + Ts[i, 0] * w[k]
@@ -143,11 +142,11 @@ def adapting_steps(block, rates, state, lower):
             N[:, m] = v
         else:
             if keeps_gram:
-                _two_sided(gram, y, y, w, sizes[j], lower, totals[0])
-            _deflate(M, m, y, w, lower, totals[0])
+                _two_sided(gram, y, y, w, sizes[j], totals[0])
+            _deflate(M, m, y, w, True, totals[0])
         if every_step:
-            _two_sided(C, y, a, w, 1.0, lower, totals[0])
-            _two_sided(R, y, u, w, block.column_sizes[j], lower, totals[0])
+            _two_sided(C, y, a, w, 1.0, totals[0])
+            _two_sided(R, y, u, w, block.column_sizes[j], totals[0])
         M[:, m] = w
         outputs[:, j] = y
     return M, N, outputs, (rho, eigenvalues, gram, crossed.T.copy(), C, R)

@@ -12,14 +12,12 @@ e     ReciprocalEigenvalues   1 / lambda_i                        equal progress
 s     MetaDescent(mu, xi)     exp(rho_i), rho_i adapted           learn the rest: (32)
 ====  ======================  ==================================  =============================
 
-with the equation numbers of Günter, Schraudolph and Vishwanathan, "Fast iterative kernel principal
-component analysis", JMLR 8, 2007. Factors are multiplied with ``*``, and the product knows what
-the paper calls it:
+with the equation numbers of Günter, Schraudolph and Vishwanathan, JMLR 8, 2007. The eigenvalues
+are those of the (centred) kernel matrix, not divided by the number of samples. Factors are
+multiplied with ``*``, and the product knows what the paper calls it:
 
 >>> Constant(5) * Annealing(passes=3) * ReciprocalEigenvalues() * MetaDescent(mu=0.05)
 KHA-SMD*(eta0=5, tau=3 passes, mu=0.05, xi=0.99)
-
-The eigenvalues are those of the (centred) kernel matrix, not divided by the number of samples.
 """
 
 from __future__ import annotations
@@ -50,13 +48,7 @@ class Factor:
 
 @dataclass(frozen=True)
 class Constant(Factor):
-    """eta0, the size of the steps.
-
-    Parameters
-    ----------
-    eta0 : float or "auto"
-        "auto" leaves it to the estimator, which tries values of the form {1, 2, 5} 10^b.
-    """
+    """eta0, the size of the steps; for "auto", estimators try values of the form {1, 2, 5} 10^b."""
 
     eta0: float | str
 
@@ -69,12 +61,7 @@ class Constant(Factor):
 class Annealing(Factor):
     """tau / (t + tau): nearly 1 for t << tau, then falling like tau / t.
 
-    Parameters
-    ----------
-    passes : float, default=None
-        tau as a multiple of the number of samples.
-    iterations : float, default=None
-        tau itself, for a stream that has no passes. Give one of the two.
+    tau is `passes` times the number of samples or, in a stream, which has no passes, `iterations`.
     """
 
     passes: float | None = None
@@ -112,12 +99,8 @@ class EigenvalueNorm(Factor):
 class MetaDescent(Factor):
     """exp(rho_i), where stochastic meta-descent (SMD) adapts the log-gain rho_i.
 
-    Parameters
-    ----------
-    mu : float or "auto"
-        Meta-gain, the step size of rho; 0 leaves the gains alone.
-    xi : float, default=0.99
-        Decay of the memory of past gains, from 0 to 1.
+    The meta-gain `mu` is the step size of rho: 0 leaves the gains alone, and for "auto" estimators
+    try values. `xi`, from 0 to 1, is the decay of the memory of past gains.
     """
 
     mu: float | str
@@ -141,8 +124,6 @@ def precondition(eigenvalues, reciprocal, normalised):
     return scale
 
 
-_ORDER = (Constant, Annealing, ReciprocalEigenvalues, EigenvalueNorm, MetaDescent)
-
 _NAMES = {
     "": "KHA",
     "t": "KHA/t",
@@ -152,7 +133,13 @@ _NAMES = {
     "etns": "KHA-SMD",
 }
 
-_LETTERS = {"e": ReciprocalEigenvalues, "t": Annealing, "n": EigenvalueNorm, "s": MetaDescent}
+_FACTORS = {
+    "": Constant,
+    "e": ReciprocalEigenvalues,
+    "t": Annealing,
+    "n": EigenvalueNorm,
+    "s": MetaDescent,
+}
 
 
 class Rates(NamedTuple):
@@ -174,11 +161,8 @@ class Gain:
     Attributes
     ----------
     factors : tuple of Factor
-        In the order of the table above.
-    eta0 : float or "auto"
-        Size of the steps; None without `Constant`.
-    mu, xi : float
-        Meta-gain (or "auto") and decay of its memory; 0 without `MetaDescent`.
+    eta0, mu, xi : float or "auto"
+        Those of the factors; eta0 is None without `Constant`, mu and xi are 0 without `MetaDescent`.
     adapts, uses_eigenvalues, normalises : bool
         Whether it has the factor `MetaDescent`, `ReciprocalEigenvalues`, `EigenvalueNorm`.
 
@@ -202,14 +186,14 @@ class Gain:
     def __post_init__(self):
         kinds = [type(factor) for factor in self.factors]
         for kind in set(kinds):
-            if kind not in _ORDER:
+            if kind not in _FACTORS.values():
                 raise TypeError(f"a gain is a product of factors of akpca.hebbian, got {kind}")
             if kinds.count(kind) > 1:
                 raise ValueError(f"a gain has each factor at most once, got two {kind.__name__}")
         found = dict(zip(kinds, self.factors, strict=True))
         constant, meta = found.get(Constant), found.get(MetaDescent)
         self.__dict__.update(
-            factors=tuple(found[kind] for kind in _ORDER if kind in found),
+            factors=tuple(found[kind] for kind in _FACTORS.values() if kind in found),
             eta0=None if constant is None else constant.eta0,
             mu=0.0 if meta is None else meta.mu,
             xi=0.0 if meta is None else meta.xi,
@@ -264,15 +248,9 @@ class Gain:
 
     def rates(self, t: np.ndarray, eigenvalues: np.ndarray, n_samples: int | None) -> Rates:
         """Return what the steps t of a block need to know of the gain."""
-        return Rates(
-            self.schedule(t, n_samples),
-            self.preconditioner(eigenvalues),
-            self.uses_eigenvalues,
-            self.normalises,
-            self.adapts,
-            float(self.mu),
-            float(self.xi),
-        )
+        values = self.schedule(t, n_samples), self.preconditioner(eigenvalues)
+        kind = self.uses_eigenvalues, self.normalises, self.adapts
+        return Rates(*values, *kind, float(self.mu), float(self.xi))
 
     def __call__(self, t, eigenvalues, n_samples=None) -> np.ndarray:
         """Return the gain of every component at step t, without what meta-descent adapts."""
@@ -281,7 +259,7 @@ class Gain:
     @property
     def name(self) -> str:
         """What the paper calls it, or "KHA/" and the letters of its factors."""
-        letters = "".join(letter for letter, kind in _LETTERS.items() if self.get(kind))
+        letters = "".join(letter for letter, kind in _FACTORS.items() if self.get(kind))
         return _NAMES.get(letters, f"KHA/{letters}")
 
     def __repr__(self) -> str:
@@ -305,13 +283,10 @@ def make_gain(name: str, *, eta0=AUTO, tau: float | None = None, mu=AUTO, xi: fl
     name : str
         "KHA" (constant), "KHA/t", "KHA/et*", "KHA/et", "KHA-SMD*", "KHA-SMD", or "KHA/" with some
         of the letters e, t and s, as in "KHA/ts".
-    eta0 : float or "auto", default="auto"
+    eta0, mu, xi
+        As in `Constant` and `MetaDescent`; mu and xi count only with meta-descent.
     tau : float, default=None
-        In passes; None means 1 for KHA/t and for those with the norm of the eigenvalues, as in the
-        paper, and 3 for KHA/et* and KHA-SMD*. Only where the gain is annealed.
-    mu : float or "auto", default="auto"
-        Only with meta-descent.
-    xi : float, default=0.99
+        In passes, where the gain is annealed. None is 3 for KHA/et* and KHA-SMD*, else 1.
 
     Examples
     --------

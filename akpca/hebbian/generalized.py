@@ -43,7 +43,7 @@ from ..kernels import BLOCK_ROWS
 from ..progress import FitProgress, warn_interrupted
 from ..threads import one_blas_thread
 from .gains import AUTO, EigenvalueNorm, Factor, Gain, MetaDescent
-from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
+from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps, unless_divergent
 
 RULES = ("sanger", "oja")
 
@@ -53,10 +53,7 @@ FORGETTING = 7
 
 
 class Track(NamedTuple):
-    """What is kept of the outputs y of all steps.
-
-    energy / weight is an unbiased estimate of the variance of y.
-    """
+    """What is kept of all outputs y: energy / weight is an unbiased estimate of their variance."""
 
     energy: np.ndarray  # (r,), sum_s (s / t)^p y(s)^2
     weight: float = 0.0  # of that sum
@@ -86,10 +83,10 @@ def start_state(n_components: int, n_features: int, random_state) -> LinearState
 
 
 def linear_block(state: LinearState, X: np.ndarray, gain: Gain | None, shares, **options):
-    """Return the state after one step for every row of X, which are centred samples in float64.
+    """Return the state after one step for every row of X, centred samples in float64.
 
-    The other arguments are those of `tracked_steps`. If the weights run away, a DivergenceError
-    says so and the state is untouched.
+    The other arguments are those of `tracked_steps`. If the weights run away, a DivergenceError is
+    raised.
     """
     block = Block.of(state.weights @ X.T, X @ X.T)
     with np.errstate(all="ignore"):  # what overflows is found right below
@@ -109,21 +106,11 @@ def tracked_steps(
     n_samples: int | None = None,
     lower: bool = True,
 ) -> tuple[np.ndarray, np.ndarray, Track]:
-    """Return Theta and W of a block as `hebbian_steps`, and the track of outputs after it.
+    """Return Theta and W of a block as `hebbian_steps` does, and the track of outputs after it.
 
-    Parameters
-    ----------
-    block, lower
-        As in `hebbian_steps`.
-    gain : Gain or None
-        None is "auto".
-    track : Track
-        Before the block.
-    shares : ndarray of shape (b,) or float
-        Expected square of a centred sample, relative to the variance: 1 - 1/m if the mean was
-        taken of m samples, 1 if there is none.
-    n_samples : int, default=None
-        Steps in a pass, for the gain's schedule; None in a stream.
+    The gain None is "auto". `shares` are the expected squares of the b samples, or of all, relative
+    to the variance: 1 - 1/m if they are centred by the mean of m samples, 1 if not. `n_samples` is
+    the number of steps in a pass, None in a stream.
     """
     energy, weight, t = track
     r, b = len(energy), len(block.sizes)
@@ -143,9 +130,8 @@ def tracked_steps(
 def _following_steps(block, schedule, track, steps, shares, lower):
     """Make the steps with gains that follow the outputs from step to step.
 
-    eta_i = schedule / lambda_i with lambda_i = energy_i / weight, but at most
-    1 / max(||x||^2, ||y||^2); without a schedule ("auto") eta_i = 1 / energy_i under the same
-    bound.
+    eta_i = schedule / lambda_i with lambda_i = energy_i / weight, or for "auto", without a schedule,
+    1 / energy_i, but at most 1 / max(||x||^2, ||y||^2).
     """
     energy, weight, t = track
     r, b = len(energy), len(block.sizes)
@@ -193,53 +179,47 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     n_components : int, default=2
         r, the number of components.
     rule : {'sanger', 'oja'}, default='sanger'
-        'sanger' is the generalised Hebbian algorithm (7), whose components are the leading
-        eigenvectors of the covariance in descending order of their eigenvalues. 'oja' is the rule
-        (8) without lt, whose components are some orthonormal basis of the same subspace.
+        'sanger' (7) finds the leading eigenvectors of the covariance matrix, in descending order
+        of their eigenvalues; 'oja' (8), without lt, some orthonormal basis of their span.
     center : bool, default=True
         Subtract the mean.
     gain : 'auto' or Gain, default='auto'
         Size of the steps. 'auto' needs no tuning, see :mod:`akpca.hebbian.generalized`. Otherwise
-        a product of the factors `Constant(eta0)`, `Annealing` and `ReciprocalEigenvalues` of
-        :mod:`akpca.hebbian.gains`. The eigenvalues are those of the covariance matrix, estimated
-        from the outputs at every step, so eta0 beside `ReciprocalEigenvalues` is a pure number
-        below 1; as the first estimates are rough, such steps stay below
-        1 / max(||x||^2, ||y||^2). With rule='oja', which has one gain for all components, it is
-        their mean that counts. A stream has no passes: there use `Annealing(iterations=...)`.
+        a product of `Constant(eta0)`, `Annealing` (with `iterations` in a stream) and
+        `ReciprocalEigenvalues` of :mod:`akpca.hebbian.gains`. The eigenvalues are those of the
+        covariance matrix (for 'oja' their mean), estimated from the outputs at every step. So
+        eta0 beside them is a pure number below 1, and as first estimates are rough, these steps
+        stay below 1 / max(||x||^2, ||y||^2).
     shuffle : bool, default=True
         Whether each pass of `fit` takes the samples in a new random order.
     block_size : int, default=64
-        Steps that are made by one set of matrix products. It has no influence on the result
-        beyond rounding.
+        Steps made by one set of matrix products. The result does not depend on it, but for
+        rounding.
     n_passes : int, default=10
         Passes of `fit` over the data.
     warm_start : bool, default=False
-        `fit` goes on from where the last one stopped: with the same data, 2 and then 3 passes are
-        5 passes, bit for bit.
+        Go on from where the last `fit` ended, as if it had had more passes.
     random_state : int, RandomState instance or None, default=None
         Of the weights at the start and of the order of samples.
     verbose : bool, default=False
         Show a progress bar over the passes of `fit`.
     callback : callable, default=None
-        Called with a :class:`akpca.progress.FitProgress` after every pass of `fit`, whose `model`
-        is the estimator fitted so far; a true answer ends the fit.
+        Called with a :class:`akpca.progress.FitProgress` after every pass of `fit`; a true answer
+        ends the fit.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Rows of W, scaled to unit norm; as found, so they are orthogonal only as far as the
-        iteration has converged.
+        Rows of W, scaled to unit norm; orthogonal only as far as the iteration has converged.
     explained_variance_ : ndarray of shape (n_components,)
-        Variance along each component, with the n - 1 of :class:`sklearn.decomposition.PCA`;
-        if not centred, the mean square. After `fit` that of the data. In a stream the mean square
-        of the outputs so far, divided by the squared norms, where the s-th of t counts
-        (s / t)^7: mostly the last eighth.
+        Variance of the data along each component, with the n - 1 of
+        :class:`sklearn.decomposition.PCA`, or the mean square if not centred. In a stream that of
+        the outputs so far, of which the s-th of t counts (s / t)^7: mostly the last eighth.
     mean_ : ndarray of shape (n_features,)
         Mean of the samples; zeros if not centred.
     norms_ : ndarray of shape (n_components,)
-        Norms of the rows of W. The rule itself drives them to 1. A norm far from 1 belongs to a
-        component that has not converged, or to one beyond the rank of the data: Sanger's rule
-        lets such a row shrink to zero, and its direction means nothing.
+        Norms of the rows of W, which the rule drives to 1. A norm far from 1 belongs to a
+        component that has not converged or is beyond the rank of the data.
     n_samples_seen_ : int
         Samples behind `mean_`: those of the last `fit`, plus those of the stream since.
     n_iter_, n_steps_ : int
@@ -254,13 +234,10 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     Notes
     -----
-    `partial_fit` centres each sample by the mean of the samples up to and including it, as it
-    can't know the mean of those to come; `fit` centres by the mean of the data. So with
-    center=False, `fit` with n_passes=1 and shuffle=False makes exactly the steps of one or several
-    `partial_fit` with the same samples, and `components_` and `norms_` are the same;
-    `explained_variance_` is that of the final components over all samples after `fit`, and that of
-    the components as they changed after `partial_fit`. With center=True the two differ, by less
-    the longer the stream is.
+    `partial_fit` centres each sample by the mean of the samples up to and including it, `fit` by
+    the mean of the data. So only with center=False does `fit` with n_passes=1 and shuffle=False
+    make exactly the steps of `partial_fit` with the same samples. The longer the stream, the less
+    the two differ otherwise.
 
     References
     ----------
@@ -337,39 +314,27 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         -------
         self : object
         """
-        before = vars(self).copy()
         goes_on = self.warm_start and hasattr(self, "_state")
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=not goes_on)
-        n, d = X.shape
-        if self.n_components > min(n, d):
-            raise ValueError(
-                f"n_components={self.n_components} must be between 1 and "
-                f"min(n_samples, n_features), with n_samples={n} and n_features={d}"
-            )
-        gain = checked_stream_gain(self.gain)
-        rng, state, n_iter = self._start(d, goes_on)
-        state = replace(state, total=X.sum(axis=0, dtype=np.float64), n_samples=n)
-        mean = state.mean if self.center else np.zeros(d)
-        shares, last = 1 - 1 / n if self.center else 1.0, n_iter + self.n_passes
-        try:
-            for _ in tqdm(range(self.n_passes), "passes", disable=not self.verbose):
-                order = rng.permutation(n) if self.shuffle else np.arange(n)
-                with self._threads(d):
-                    for block in gen_batches(n, self.block_size):
-                        rows = X[order[block]].astype(np.float64) - mean
-                        state = self._step(state, rows, gain, n, shares)
-                n_iter += 1
-                if self.callback is not None:
-                    self._publish(state, X.dtype, rng, n_iter, X)
-                    if self.callback(FitProgress(n_iter, last, None, self)):
-                        break
-        except DivergenceError:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
-        except KeyboardInterrupt:
-            warn_interrupted(f"after {n_iter} passes, {state.track.t} steps", stacklevel=4)
-        self._publish(state, X.dtype, rng, n_iter, X)
+        with unless_divergent(self):
+            X, gain, rng, state, n_iter = self._begin(X, goes_on, "fit")
+            n, last = len(X), n_iter + self.n_passes
+            state = replace(state, total=X.sum(axis=0, dtype=np.float64), n_samples=n)
+            mean, shares = (state.mean, 1 - 1 / n) if self.center else (0.0, 1.0)
+            try:
+                for _ in tqdm(range(self.n_passes), "passes", disable=not self.verbose):
+                    order = rng.permutation(n) if self.shuffle else np.arange(n)
+                    with self._threads():
+                        for block in gen_batches(n, self.block_size):
+                            rows = X[order[block]].astype(np.float64) - mean
+                            state = self._step(state, rows, gain, n, shares)
+                    n_iter += 1
+                    if self.callback is not None:
+                        self._publish(state, X.dtype, rng, n_iter, X)
+                        if self.callback(FitProgress(n_iter, last, None, self)):
+                            break
+            except KeyboardInterrupt:
+                warn_interrupted(f"after {n_iter} passes, {state.track.t} steps", stacklevel=4)
+            self._publish(state, X.dtype, rng, n_iter, X)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -390,16 +355,9 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self : object
         """
         first = not hasattr(self, "_state")
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=first)
-        n, d = X.shape
-        if self.n_components > d:
-            raise ValueError(
-                f"n_components={self.n_components} must be between 1 and n_features={d}"
-            )
-        gain = checked_stream_gain(self.gain)
-        rng, state, n_iter = self._start(d, goes_on=not first)
-        with self._threads(d):
-            for block in gen_batches(n, self.block_size):
+        X, gain, rng, state, n_iter = self._begin(X, not first, "partial_fit")
+        with self._threads():
+            for block in gen_batches(len(X), self.block_size):
                 rows = X[block].astype(np.float64)
                 counts = state.n_samples + 1 + np.arange(len(rows))
                 # one running sum, in the order of the samples, however the stream is cut
@@ -460,22 +418,28 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _start(self, n_features: int, goes_on: bool):
-        """Return the random numbers, the state and the number of passes to begin with."""
+    def _begin(self, X, goes_on: bool, method: str):
+        """Return samples and gain, checked, random numbers, the state and its passes so far."""
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=not goes_on)
+        r, (n, d) = self.n_components, X.shape
+        if r > d or (method == "fit" and r > n):
+            both = f"min(n_samples, n_features), with n_samples={n} and " * (method == "fit")
+            raise ValueError(f"n_components={r} must be between 1 and {both}n_features={d}")
+        gain = checked_stream_gain(self.gain)
         if not goes_on:
             rng = check_random_state(self.random_state)
-            return rng, start_state(self.n_components, n_features, rng), 0
-        if self.n_components != len(self._state.weights):
+            return X, gain, rng, start_state(r, d, rng), 0
+        if r != len(self._state.weights):
             raise ValueError(
-                f"n_components={self.n_components}, but this {type(self).__name__} goes on from "
+                f"n_components={r}, but this {type(self).__name__} goes on from "
                 f"{len(self._state.weights)} components; fit with warm_start=False to begin anew"
             )
-        return deepcopy(self._rng), self._state, self.n_iter_
+        return X, gain, deepcopy(self._rng), self._state, self.n_iter_
 
-    def _threads(self, n_features: int):
-        """Return the context for blocks of samples of so many features."""
+    def _threads(self):
+        """Return the context for loops over blocks of samples."""
         b = self.block_size
-        return one_blas_thread(2 * b * n_features * (b + self.n_components))
+        return one_blas_thread(2 * b * self.n_features_in_ * (b + self.n_components))
 
     def _step(self, state: LinearState, rows: np.ndarray, gain: Gain | None, n_samples, shares):
         options = {"lower": self.rule == "sanger", "n_samples": n_samples}

@@ -2,9 +2,8 @@
 
 A component is v_i = sum_p A_ip phi'(x_p), with coefficients A of shape (r, l). Every step sees one
 sample and changes A as the generalised Hebbian algorithm would change the components in feature
-space. :mod:`akpca.hebbian.steps` makes the steps in exact blocks. From bottom to top, this module
-has the state of the iteration and a block of it, passes, trial runs that choose the gain, a whole
-run, and the scikit-learn estimator.
+space. This module has the state of the iteration, blocks of steps and passes, trial runs that
+choose the gain, a whole run, and the estimator.
 
 Notation and equation numbers: Günter, Schraudolph and Vishwanathan, JMLR 8, 2007.
 """
@@ -34,7 +33,15 @@ from ..operators import KernelOperator, MatrixOperator
 from ..progress import FitProgress, warn_interrupted
 from ..threads import one_blas_thread
 from .gains import AUTO, Factor, Gain, named_gain
-from .steps import NONE, RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
+from .steps import (
+    NONE,
+    RUNAWAY,
+    Block,
+    DivergenceError,
+    SmallState,
+    hebbian_steps,
+    unless_divergent,
+)
 
 # Norm of a component at the end, where 1 is right, that is a failure.
 TOO_LONG = 2.0
@@ -102,8 +109,8 @@ def kernel_block(
 ) -> KernelState:
     """Return the state after one step for each of some distinct samples, in order.
 
-    If ||y||^2 exceeds `limit` times k'(x, x), a DivergenceError is raised. The state is untouched,
-    so that the caller still has the last good one.
+    If ||y||^2 exceeds `limit` times k'(x, x), a DivergenceError is raised; the caller still has the
+    last good state.
     """
     rows, small, extra = operator.rows(indices), state.small, ()
     t = state.t + len(indices)
@@ -128,14 +135,7 @@ def kernel_block(
 
 
 def run_pass(
-    operator,
-    state: KernelState,
-    gain: Gain,
-    order: np.ndarray,
-    *,
-    block_size: int,
-    every_step: bool,
-    limit: float = np.inf,
+    operator, state: KernelState, gain: Gain, order, *, block_size, every_step, limit=np.inf
 ) -> Iterator[KernelState]:
     """Yield the state after every block of a pass over distinct samples in the given order.
 
@@ -168,28 +168,28 @@ def kernel_reconstruction_error(operator, A: np.ndarray) -> float:
 
 
 class Trials:
-    """Short runs from the same start, in which A K' A^T is kept, with the options of `run_pass`.
+    """Short runs from the same start A, whose A K' is known, with the options of `run_pass`.
 
     They see the first samples of the order and are judged by how near the last ones are to the span
     found.
     """
 
-    def __init__(self, operator, start: KernelState, order: np.ndarray, options: dict):
+    def __init__(self, operator, A: np.ndarray, AK: np.ndarray, order: np.ndarray, options: dict):
         n = operator.shape[0]
-        self.operator, self.start, self.options = operator, start, options
+        self.operator, self.A, self.AK, self.options = operator, A, AK, options
         self.order = order[: min(n, max(TRIAL_STEPS, int(TRIAL_PART * n)))]
         probes = order[-min(PROBES, n) :]
         self.rows = operator.rows(probes)
         self.sizes = self.rows[np.arange(len(probes)), probes].astype(np.float64)
 
-    def tune(self, gain: Gain, plain: Gain, scale: float) -> Gain:
+    def tune(self, gain: Gain, scale: float) -> Gain:
         """Return the gain with the best eta0, then mu: Algorithm 2, improved.
 
         The paper takes the largest value that does not diverge. That is at the edge of what works,
-        so values below it are tried as long as the error gets smaller. `plain` is the gain without
-        meta-descent, `scale` the mean of k'(x, x).
+        so values below it are tried as long as the error gets smaller. `scale` is the mean of
+        k'(x, x).
         """
-        top = LARGEST / scale if scale > 0 else LARGEST
+        plain, top = gain.without_adaptation(), LARGEST / scale if scale > 0 else LARGEST
         if gain.eta0 == AUTO:
             free = gain.uses_eigenvalues and not gain.normalises
             values = ladder(LARGEST if free else top)
@@ -203,11 +203,7 @@ class Trials:
 
     def error(self, gain: Gain) -> float:
         """Return the mean squared distance of the probes to the span found; inf if it diverged."""
-        state = self.start
-        if gain.adapts:
-            S = np.concatenate([state.S, np.zeros_like(state.S)])
-            small = state.small._replace(cross=np.zeros_like(state.small.gram))
-            state = replace(state, S=S, small=small)
+        state = start_state(self.operator, self.A, gain, track=True, AK=self.AK)
         try:
             with block_threads(self.operator, state, self.options["block_size"]):
                 blocks = run_pass(self.operator, state, gain, self.order, **self.options)
@@ -230,9 +226,7 @@ def ladder(top: float) -> Iterator[float]:
                 yield value
 
 
-def descend(
-    error: Callable[[float], float], values: Iterator[float], worst: float = np.inf
-) -> float:
+def descend(error: Callable[[float], float], values: Iterator[float], worst=np.inf) -> float:
     """Return the value after which two smaller ones in a row were no better.
 
     `worst` is the error of the value 0, which is returned if nothing is better.
@@ -279,11 +273,11 @@ class Run:
     def begin(cls, operator, A, gain, rng, *, n_passes: int, **options) -> Run:
         """Return the run before its first step, with its gain tuned.
 
-        A are the coefficients to start from, or r if they are to be drawn; the gain is what the
-        estimator was given, and the options are those of `run_pass` but for the limit.
+        A are the coefficients to start from, or r if they are to be drawn; the options are those of
+        `run_pass` but for the limit.
         """
         asked = gain = named_gain(gain, n_passes)
-        plain, tuned = gain.without_adaptation().with_values(eta0=1.0), AUTO in (gain.eta0, gain.mu)
+        tuned = AUTO in (gain.eta0, gain.mu)
         n, trace = operator.shape[0], operator.trace()
         means = operator.means().astype(operator.dtype) if operator.center else None
         if isinstance(A, Integral):
@@ -296,11 +290,9 @@ class Run:
         size = max(rows[np.arange(len(some)), some].max(), np.finfo(operator.dtype).tiny)
         options["limit"] = RUNAWAY * max(1.0, float(np.max((A @ rows.T) ** 2) / size))
         AK = (operator @ A.T).T if tuned or gain.uses_eigenvalues or gain.adapts else None
-        known = {"every_step": options["every_step"], "AK": AK}
         if tuned:
-            start = start_state(operator, A, plain, track=True, **known)
-            gain = Trials(operator, start, order, options).tune(gain, plain, trace / n)
-        state = start_state(operator, A, gain, **known)
+            gain = Trials(operator, A, AK, order, options).tune(gain, trace / n)
+        state = start_state(operator, A, gain, AK=AK)
         return cls(asked, gain, A, rng, rng.get_state(), order, means, state, options)
 
     def one_pass(self, operator, bar: tqdm) -> None:
@@ -356,8 +348,7 @@ class HebbianProgress(FitProgress):
     Attributes
     ----------
     n_iter, n_iter_max, loss, model
-        As in :class:`akpca.progress.FitProgress`; the loss is None. The model is the estimator,
-        fitted up to this pass but for its `preimage`.
+        As in :class:`akpca.progress.FitProgress`; the model is not fitted with its `preimage`.
     coefficients : ndarray of shape (r, l)
         A, as the algorithm has it; not to be changed.
     eigenvalues : ndarray of shape (r,) or None
@@ -380,32 +371,24 @@ class HebbianProgress(FitProgress):
 class KernelHebbian(KernelEstimator):
     """Kernel PCA by A <- A + diag(eta) [y e_p^T - lt(y y^T) A], y = A k'_p, sample after sample.
 
-    The kernel Hebbian algorithm with any of the gains of :mod:`akpca.hebbian.gains`: KHA/t,
-    KHA/et*, KHA/et, KHA-SMD*, KHA-SMD and their relatives. Steps are made in blocks that give the
-    same numbers as one step after the other, so that a pass costs little more than computing the
-    kernel once. Without centring a pass needs no more memory than O(r l).
-
-    For all components of data whose kernel matrix fits into memory, :class:`akpca.KernelPCA` is
-    faster; this class is for following the algorithms, and for one or few passes over data that
-    are too many for a kernel matrix. Streams are for :class:`akpca.KernelStream`.
+    The kernel Hebbian algorithm with any gain of :mod:`akpca.hebbian.gains`. Steps are made in
+    blocks that give the same numbers as one step after the other, so that a pass costs little more
+    than computing the kernel once. If the kernel matrix fits into memory,
+    :class:`akpca.KernelPCA` is faster; this class is for following the algorithms, and for few
+    passes over data that are too many for a kernel matrix.
 
     Parameters
     ----------
     n_components : int, default=2
         r, the number of components.
-    kernel : str, Kernel or callable, default='rbf'
-        As in :class:`akpca.KernelPCA`. With 'precomputed', `fit` takes a kernel matrix, or an
-        operator of :mod:`akpca.operators` or :mod:`akpca.distributed` that is used as it is
-        (`center` is then its own).
-    gamma, degree, coef0, kernel_params, n_jobs
-        Of the kernel, as in :class:`akpca.KernelPCA`.
-    center : bool, default=True
-        Centre the data in feature space.
+    kernel, gamma, degree, coef0, kernel_params, n_jobs, center, preimage
+        As in :class:`akpca.KernelPCA`, with kernel='rbf' as default. With kernel='precomputed',
+        `fit` also takes an operator of :mod:`akpca.operators` or :mod:`akpca.distributed`, which is
+        used as it is (`center` is then its own).
     gain : Gain or str, default='auto'
         A product of factors, such as ``Constant(5) * Annealing(passes=3)``, or a name, such as
-        "KHA-SMD*". Parameters that are "auto", which is all in a name, are tuned: short trial
-        runs from the same start, from large values to small, until the error of some samples
-        gets no smaller. 'auto' is KHA/et* with tau of half a pass to two passes.
+        "KHA-SMD*". Parameters that are "auto", as with a name, are tuned by short trial runs from
+        the same start. 'auto' is KHA/et* with tau of half a pass to two passes.
     eigenvalue_updates : {'pass', 'iteration'}, default='iteration'
         When a gain that uses eigenvalues estimates them anew: before every pass, as in most of the
         paper's experiments, or at every step, which is better in few passes and costs little more.
@@ -413,17 +396,14 @@ class KernelHebbian(KernelEstimator):
         Coefficients to start from. None draws them from N(0, 1 / (r tr K')), which is the paper's
         N(0, 1 / (r l)) made independent of the scale of the kernel.
     block_size : int, default=None
-        Steps in a block. None is 96, or 128 for more than 32 components. It changes the speed, and
-        of the result only the rounding.
+        Steps in a block. None is 96, or 128 for more than 32 components. The result does not
+        depend on it, but for rounding.
     memory_limit : float, default=2e9
-        Bytes that the kernel matrix may take. A larger one is not stored: its rows are computed
-        when a pass needs them.
+        Bytes that the kernel matrix may take. Rows of a larger one are computed in every pass.
     n_passes : int, default=10
         Passes over the data, each in a new random order.
     warm_start : bool, default=False
         Go on from where the last `fit` to the same data ended, as if it had had more passes.
-    preimage : {'ridge', 'eigenvector', 'fixed_point', 'distance'} or Preimage, default=None
-        The decoder of `inverse_transform`, from :mod:`akpca.preimage`.
     random_state : int, RandomState instance or None, default=None
         Start and order of the samples.
     verbose : bool, default=False
@@ -436,27 +416,21 @@ class KernelHebbian(KernelEstimator):
     components_ : ndarray of shape (n_components, n_samples)
         Coefficients of components that have norm 1 in feature space.
     eigenvalues_ : ndarray of shape (n_components,)
-        Of the (centred) kernel matrix, one for every component, by (20); at convergence those of
-        :class:`akpca.KernelPCA`, in descending order.
-    norms_ : ndarray of shape (n_components,)
-        Norms of the components before they were scaled to 1, which the algorithm lets approach 1:
-        far from it, more passes are needed.
+        Of the (centred) kernel matrix, by (20); at convergence those of :class:`akpca.KernelPCA`.
     coefficients_ : ndarray of shape (n_components, n_samples)
         A, as the algorithm has it.
+    norms_ : ndarray of shape (n_components,)
+        Norms of the components that A stands for. Far from 1, more passes are needed.
     gain_ : Gain
         The gain that was used, with the parameters that were tuned.
     n_iter_, n_steps_ : int
         Passes and steps made, those before a warm start included.
     n_samples_seen_ : int
         Number of fitted samples.
-    kernel_, gamma_ : Kernel, float
-        The kernel and the value of gamma that were used.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features), or operator
         What was fitted.
-    preimage_ : Preimage
-        The fitted decoder, if `preimage`.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
+        As in :class:`akpca.KernelPCA`.
 
     See Also
     --------
@@ -542,7 +516,8 @@ class KernelHebbian(KernelEstimator):
     def fit(self, X, y=None):
         """Make `n_passes` passes over X.
 
-        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached.
+        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached. A given gain
+        that is too large raises a :class:`akpca.DivergenceError` and leaves the estimator as it was.
 
         Parameters
         ----------
@@ -553,28 +528,16 @@ class KernelHebbian(KernelEstimator):
         Returns
         -------
         self : object
-
-        Raises
-        ------
-        DivergenceError
-            If a gain that was given is too large for these data. The estimator is left as it was.
         """
-        before = vars(self).copy()
-        operator, points = self._make_operator(X)
-        self.X_fit_ = X if points is None else points
-        run = None
-        try:
+        with unless_divergent(self):
+            operator, points = self._make_operator(X)
+            self.X_fit_ = X if points is None else points
             run = self._begin(operator)
-            self._iterate(operator, points, run)
-        except DivergenceError:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
-        except KeyboardInterrupt:
-            if run is None:  # nothing to keep yet
-                raise
-            warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps", stacklevel=4)
-        code = self._publish(operator, points, run)
+            try:
+                self._iterate(operator, points, run)
+            except KeyboardInterrupt:
+                warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps", stacklevel=4)
+            code = self._publish(operator, points, run)
         if self.norms_.max() > TOO_LONG:
             warnings.warn(
                 f"components of norm {self.norms_.max():.2g}, where 1 is right: {self.gain_!r} was "

@@ -10,8 +10,7 @@ know are the products S X_b^T and X_b X_b^T. `hebbian_steps` turns these into Th
 small steps; the rest is matrix multiplication. It is the same algorithm, step by step, not an
 approximation of it by mini-batches.
 
-- For the generalised Hebbian algorithm (GHA) and Oja's rule, S = W are the weights and x is the
-  sample.
+- For the generalised Hebbian algorithm (GHA) and Oja's rule, S = W are the weights.
 - For the kernel Hebbian algorithm (KHA), S = A holds expansion coefficients: x^T is the unit row
   e_p^T, and the products are A K'[:, P] and K'[P, P].
 - With stochastic meta-descent (SMD), S = [A; B] has the rows of SMD's differential below, and
@@ -23,6 +22,8 @@ Notation and equation numbers: Günter, Schraudolph and Vishwanathan, JMLR 8, 20
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
@@ -40,6 +41,18 @@ NONE = np.zeros((0, 0))
 
 class DivergenceError(ArithmeticError):
     """A Hebbian iteration ran away: its gain is too large for these data."""
+
+
+@contextmanager
+def unless_divergent(model) -> Iterator[None]:
+    """Change the attributes of a model only if the iteration does not diverge."""
+    before = vars(model).copy()
+    try:
+        yield
+    except DivergenceError:
+        vars(model).clear()
+        vars(model).update(before)
+        raise
 
 
 class SmallState(NamedTuple):
@@ -91,26 +104,11 @@ class Block(NamedTuple):
 def hebbian_steps(
     block: Block, rates: Rates, state: SmallState, *, lower: bool = True
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, SmallState]:
-    """Make one step for every sample of a block.
+    """Return Theta, W, the outputs and the state after one step for every sample of a block.
 
-    Parameters
-    ----------
-    block : Block
-    rates : Rates
-        The gain at these steps, from :meth:`akpca.hebbian.gains.Gain.rates`.
-    state : SmallState
-    lower : bool, default=True
-        Sanger's rule (7), which orders the components; False is Oja's rule (8).
-
-    Returns
-    -------
-    Theta : ndarray of shape (rows, rows)
-    W : ndarray of shape (rows, b)
-        The block's steps are S <- Theta S + W X_b.
-    outputs : ndarray of shape (r, b)
-        y of every sample at its step.
-    state : SmallState
-        After the block.
+    The steps are S <- Theta S + W X_b, with Theta of shape (rows, rows) and W of shape (rows, b);
+    column j of the outputs, shape (r, b), is y of sample j at its step. `lower` is Sanger's rule
+    (7), which orders the components; without it, the plain steps follow Oja's rule (8).
     """
     rows = block.stack.shape[2] - len(block.stack)
     plain, adapting = step_functions()
@@ -119,7 +117,7 @@ def hebbian_steps(
             gains = np.multiply.outer(rates.schedule, rates.scale)
             M, outputs = plain(np.ascontiguousarray(block.stack[:, 0]), gains, lower)
         else:
-            M, N, outputs, kept = adapting(block, rates, state, lower)
+            M, N, outputs, kept = adapting(block, rates, state)
             state = SmallState(*kept)
             if rates.adapts:
                 M = np.concatenate([M, N])
@@ -160,7 +158,7 @@ def plain_steps(vectors, gains, lower):
     return M, outputs
 
 
-def adapting_steps(block, rates, state, lower):
+def adapting_steps(block, rates, state):
     """Do the same with meta-descent, or eigenvalues at every step, or A K' A^T kept.
 
     Returns M and N, the parts of [Theta, W] that belong to A and B, the outputs, and the values of
@@ -170,12 +168,11 @@ def adapting_steps(block, rates, state, lower):
     scale, mu, xi = rates.scale, rates.mu, rates.xi
     r, b = len(rho), len(rates.schedule)
     rows = block.stack.shape[2] - b
-    triangle = np.tril(np.ones((r, r))) if lower else np.ones((r, r))
+    identity, triangle = np.eye(r), np.tril(np.ones((r, r)))
     M, N, outputs = np.zeros((r, rows + b)), np.zeros((r, rows + b)), np.empty((r, b))
     np.fill_diagonal(M, 1)
     if rates.adapts:
         np.fill_diagonal(N[:, r:], 1)
-    identity = np.eye(r)
     for j in range(b):
         products = M.dot(block.stack[j].T)  # y, A e_p and A K' k'
         y = products[:, 0]

@@ -6,11 +6,9 @@ all samples so far, x included: the same rule as in :class:`akpca.GeneralizedHeb
 the linear kernel both are the same algorithm, and how the stream is cut into batches makes no
 difference. The step adds x to the points.
 
-A budget bounds their number. What is over it is taken out by projection: pivoted Cholesky
-decomposition of the kernel matrix of the points says which of them span the others best, and
-components and mean become the nearest expansions in these. What is lost by that is measured, not
-assumed to be small: `StreamState.lost` adds up the part of the components' squared norm that
-projections have cost.
+A budget bounds their number. Pivoted Cholesky decomposition of the kernel matrix of the points says
+which of them span the others best; components and mean are projected on these. What is lost by
+that is measured, not assumed to be small.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ from scipy import linalg
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
 from ..kernel_code import KernelCode
@@ -31,9 +28,8 @@ from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from ..kernels import Kernel
 from ..threads import one_blas_thread
 from .gains import AUTO, Factor, Gain
-from .generalized import FORGETTING, Track, checked_stream_gain, tracked_steps
-from .kernel import KernelHebbian
-from .steps import RUNAWAY, Block, DivergenceError
+from .generalized import Track, checked_stream_gain, tracked_steps
+from .steps import RUNAWAY, Block, DivergenceError, unless_divergent
 
 # Samples from which `fit` draws its start.
 START_SAMPLES = 100
@@ -49,8 +45,7 @@ class StreamState:
     along: np.ndarray  # (r,), inner products of the components with the mean
     mean_square: float  # ||mu||^2
     gram: np.ndarray  # (r, r), inner products of the components
-    track: Track  # of the outputs
-    n_samples: int = 0  # seen so far
+    track: Track  # of the outputs; a sample makes one step, so track.t is their number
     K: np.ndarray | None = None  # (m, m), kernel matrix of the points, kept only under a budget
     lost: float = 0.0  # sum over projections of the largest relative loss of a squared norm
 
@@ -72,10 +67,9 @@ def stream_block(
 ) -> StreamState:
     """Return the state after one step for every row of X, which join the points.
 
-    The gain None is "auto". If the components run away, a DivergenceError says so and the state is
-    untouched.
+    The gain None is "auto". If the components run away, a DivergenceError is raised.
     """
-    b, n = len(X), state.n_samples
+    b, n = len(X), state.track.t
     new = np.asarray(kernel(state.points, X), np.float64)
     own = np.asarray(kernel(X), np.float64)
     outputs, with_mean = state.A @ new, state.c @ new
@@ -90,12 +84,12 @@ def stream_block(
     centred = outputs @ L.T - np.multiply.outer(state.along, g)
     cross = np.multiply.outer(L @ with_mean, g)
     square = state.mean_square * np.multiply.outer(g, g)
-    gram = L @ own @ L.T - cross - cross.T + square
+    inner = L @ own @ L.T - cross - cross.T + square
     with np.errstate(all="ignore"):  # what overflows is found right below
-        Theta, C, track = tracked_steps(Block.of(centred, gram), gain, state.track, shares)
+        Theta, C, track = tracked_steps(Block.of(centred, inner), gain, state.track, shares)
         TG = Theta @ centred @ C.T
-        norms = Theta @ state.gram @ Theta.T + TG + TG.T + C @ gram @ C.T
-        if not norms.diagonal().max() <= RUNAWAY:  # nor if it is not a number
+        gram = Theta @ state.gram @ Theta.T + TG + TG.T + C @ inner @ C.T
+        if not gram.diagonal().max() <= RUNAWAY:  # nor if it is not a number
             raise DivergenceError(f"the components ran away by step {track.t}")
     A = np.hstack([Theta @ state.A - np.multiply.outer(C @ g, state.c), C @ L])
     c, along, mean_square = np.append(state.c, np.zeros(b)), state.along, 0.0
@@ -107,18 +101,8 @@ def stream_block(
         along += C @ (L @ to_new - g * old_to_new)
         mean_square = (n * old_to_new + to_new.sum()) / (n + b)
     K = None if state.K is None else np.block([[state.K, new], [new.T, own]])
-    return replace(
-        state,
-        points=np.concatenate([state.points, X]),
-        A=A,
-        c=c,
-        along=along,
-        mean_square=float(mean_square),
-        gram=norms,
-        track=track,
-        n_samples=n + b,
-        K=K,
-    )
+    points, mean_square = np.concatenate([state.points, X]), float(mean_square)
+    return StreamState(points, A, c, along, mean_square, gram, track, K, state.lost)
 
 
 def merge_start(state: StreamState, m: int) -> StreamState:
@@ -129,8 +113,10 @@ def merge_start(state: StreamState, m: int) -> StreamState:
     return replace(state, points=state.points[m:], A=A, c=c)
 
 
-def compress(state: StreamState, kernel: Kernel, budget: int) -> StreamState:
-    """Return the state projected on the span of at most `budget` of its points."""
+def compress(state: StreamState, kernel: Kernel, budget: int | None) -> StreamState:
+    """Return the state projected on the span of at most `budget` of its points; None keeps all."""
+    if budget is None:
+        return state
     K = np.asarray(kernel(state.points), np.float64) if state.K is None else state.K
     if len(K) <= budget:
         return replace(state, K=K)
@@ -143,20 +129,11 @@ def compress(state: StreamState, kernel: Kernel, budget: int) -> StreamState:
     S = np.vstack([state.A, state.c])
     S = linalg.cho_solve(factor, K[kept] @ S.T).T
     inner = S @ small @ S.T
-    gram = inner[:-1, :-1]
-    before, after = state.gram.diagonal(), gram.diagonal()
+    before, after = state.gram.diagonal(), inner.diagonal()[:-1]
     loss = 1 - np.divide(after, before, out=np.ones_like(after), where=before > 0)
-    return replace(
-        state,
-        points=state.points[kept],
-        A=S[:-1],
-        c=S[-1],
-        along=inner[:-1, -1],
-        mean_square=float(inner[-1, -1]),
-        gram=gram,
-        K=small,
-        lost=state.lost + float(max(loss.max(), 0.0)),
-    )
+    lost, mean_square = state.lost + float(max(loss.max(), 0.0)), float(inner[-1, -1])
+    products = inner[:-1, -1], mean_square, inner[:-1, :-1]
+    return StreamState(state.points[kept], S[:-1], S[-1], *products, state.track, small, lost)
 
 
 class KernelStream(KernelEstimator):
@@ -170,20 +147,16 @@ class KernelStream(KernelEstimator):
     ----------
     n_components : int, default=2
         r, the number of components.
-    kernel, gamma, degree, coef0, kernel_params, n_jobs
-        As in :class:`akpca.KernelHebbian`, but the kernel can't be 'precomputed'.
+    kernel, gamma, degree, coef0, kernel_params, n_jobs, preimage
+        As in :class:`akpca.KernelPCA`, with 'rbf' as default and without 'precomputed'.
     center : bool, default=True
         Centre each sample, in feature space, by the mean of all samples so far.
     gain : 'auto' or Gain, default='auto'
-        As in :class:`akpca.GeneralizedHebbian`: 'auto', or a product of Constant,
-        Annealing(iterations=...) and ReciprocalEigenvalues.
+        As in :class:`akpca.GeneralizedHebbian`.
     budget : int, default=None
         Largest number of points that are kept. None keeps all samples of the stream.
     block_size : int, default=None
-        Steps in a block. None is 96, or 128 for more than 32 components. Without a budget it
-        changes of the result only the rounding.
-    preimage : {'ridge', 'eigenvector', 'fixed_point', 'distance'} or Preimage, default=None
-        The decoder of `inverse_transform`, from :mod:`akpca.preimage`.
+        As in :class:`akpca.KernelHebbian`; under a budget it changes the result slightly.
     random_state : int, RandomState instance or None, default=None
         Of the components at the start.
     verbose : bool, default=False
@@ -191,21 +164,18 @@ class KernelStream(KernelEstimator):
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_points)
-        Coefficients of components that have norm 1 in feature space, by the points `X_fit_`.
+    components_, norms_, coefficients_
+        As in :class:`akpca.KernelHebbian`, for the points `X_fit_` in place of the samples.
     eigenvalues_ : ndarray of shape (n_components,)
         Of the (centred) kernel matrix of all samples so far, estimated from the outputs; late
         ones count more, as in :class:`akpca.GeneralizedHebbian`.
-    norms_, coefficients_ : ndarray of shape (n_components,) and (n_components, n_points)
-        Norms of the components before they were scaled to 1, and their coefficients then. Norms
-        far from 1 need more samples.
     lost_ : float
         Relative loss of the components' squared norms by projections on fewer points, added up;
         0 without a budget.
     n_samples_seen_, n_steps_ : int
-        Samples seen and steps made. They differ only after `continue_from`.
+        Samples seen, each of which made one step.
     n_iter_ : int
-        Passes over the data: 1, or those of the model that was continued.
+        Passes over the data: 1.
     X_fit_, kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
         As in :class:`akpca.KernelHebbian`.
 
@@ -289,13 +259,8 @@ class KernelStream(KernelEstimator):
         -------
         self : object
         """
-        before = vars(self).copy()
-        try:
+        with unless_divergent(self):
             return self._take(X, first=True, n_start=max(START_SAMPLES, self.n_components))
-        except DivergenceError:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
@@ -317,50 +282,6 @@ class KernelStream(KernelEstimator):
         """
         return self._take(X, first=not hasattr(self, "_state"))
 
-    @classmethod
-    def continue_from(cls, model: KernelHebbian, **params) -> KernelStream:
-        """Return a stream that goes on from the components of a fitted model.
-
-        Parameters
-        ----------
-        model : KernelHebbian
-            Fitted to dense samples. The stream has its kernel and its parameters as far as both
-            classes have them, apart from the gain.
-        **params
-            Other parameters, such as `gain` and `budget`.
-
-        Returns
-        -------
-        stream : KernelStream
-            Fitted, with the samples of the model as its points.
-
-        Examples
-        --------
-        >>> from akpca import KernelHebbian, KernelStream, load_dataset
-        >>> X = load_dataset("digits").X / 16
-        >>> model = KernelHebbian(3, gamma=0.02, random_state=0).fit(X[:500])
-        >>> stream = KernelStream.continue_from(model, budget=600).partial_fit(X[500:])
-        >>> stream.n_samples_seen_
-        1797
-        """
-        check_is_fitted(model)
-        code = model._code
-        if code.targets is None:
-            raise ValueError(
-                "a stream goes on from a fit to dense samples, not from one to sparse samples or "
-                "to a precomputed kernel"
-            )
-        shared = set(cls._get_param_names()) - {"gain"}
-        given = {key: value for key, value in model.get_params(False).items() if key in shared}
-        if model.kernel == "precomputed":  # by an operator, which knows samples and kernel
-            given.update(kernel=model.kernel_, center=code.means is not None)
-        stream = cls(**{**given, **params})
-        for name in ("kernel_", "gamma_", "n_features_in_", "feature_names_in_"):
-            if hasattr(model, name):
-                setattr(stream, name, getattr(model, name))
-        stream._publish(state_of_fit(model), model.components_.dtype, model.n_iter_)
-        return stream
-
     def _take(self, X, first, n_start=None):
         if self.kernel == "precomputed":
             raise ValueError("a stream needs samples, not kernel='precomputed'")
@@ -376,10 +297,9 @@ class KernelStream(KernelEstimator):
                     f"n_components={self.n_components}, but this {type(self).__name__} goes on "
                     f"from {len(self.components_)} components"
                 )
-            state = self._bounded(self._state, kernel)
-        state = self._steps(state, rest, kernel, gain, bounded=True)
-        dtype, n_iter = (X.dtype, 1) if first else (self.components_.dtype, self.n_iter_)
-        self._publish(state, dtype, n_iter)
+            state = compress(self._state, kernel, self.budget)
+        state = self._steps(state, rest, kernel, gain, self.budget)
+        self._publish(state, X.dtype if first else self.components_.dtype)
         return self
 
     def _start(self, X, kernel, gain) -> StreamState:
@@ -391,47 +311,37 @@ class KernelStream(KernelEstimator):
             )
         rng = check_random_state(self.random_state)
         state = start_stream(X, kernel, self.n_components, rng, center=self.center)
-        state = self._steps(state, X, kernel, gain, bounded=False)
-        return self._bounded(merge_start(state, len(X)), kernel)
+        state = self._steps(state, X, kernel, gain, None)
+        return compress(merge_start(state, len(X)), kernel, self.budget)
 
-    def _steps(self, state: StreamState, X, kernel, gain, *, bounded: bool) -> StreamState:
+    def _steps(self, state: StreamState, X, kernel, gain, budget) -> StreamState:
         block_size = self.block_size or (96 if self.n_components <= 32 else 128)
         blocks, quiet = list(gen_batches(len(X), block_size)), not (self.verbose and len(X))
         try:
             for rows in tqdm(blocks, "stream", unit="block", disable=quiet):
                 m, width = len(state.points) + block_size, X.shape[1] + self.n_components
-                with one_blas_thread(m**3 / 3 if self.budget else 2 * block_size * m * width):
+                with one_blas_thread(m**3 / 3 if budget else 2 * block_size * m * width):
                     state = stream_block(state, X[rows], kernel, gain, center=self.center)
-                    state = self._bounded(state, kernel) if bounded else state
+                    state = compress(state, kernel, budget)
         except DivergenceError as error:
             raise DivergenceError(
                 f"gain={self.gain!r} is too large: {error}; take a smaller eta0, or gain='auto'"
             ) from None
         return state
 
-    def _bounded(self, state: StreamState, kernel) -> StreamState:
-        return state if self.budget is None else compress(state, kernel, self.budget)
-
-    def _publish(self, state: StreamState, dtype, n_iter: int) -> None:
+    def _publish(self, state: StreamState, dtype) -> None:
         norms = np.sqrt(np.maximum(state.gram.diagonal(), 0))
         scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)
         variance = state.track.energy * scale**2 / (state.track.weight or 1.0)
         self._state, self.norms_, self.lost_ = state, norms, state.lost
         self.coefficients_ = state.A.astype(dtype)
         self.components_ = (scale[:, None] * state.A).astype(dtype)
-        self.eigenvalues_ = (state.n_samples * variance).astype(dtype)
-        self.n_steps_, self.n_samples_seen_, self.n_iter_ = state.track.t, state.n_samples, n_iter
-        self.X_fit_ = state.points
-        code = KernelCode(
-            self.kernel_,
-            state.points,
-            self.components_.T,
-            (scale * state.along).astype(dtype),
-            mean_weights=state.c if self.center else None,
-            mean_square=state.mean_square,
-            targets=state.points,
-        )
-        self._set_code(code)
+        self.eigenvalues_ = (state.track.t * variance).astype(dtype)
+        self.n_steps_ = self.n_samples_seen_ = state.track.t
+        self.n_iter_, self.X_fit_ = 1, state.points
+        offset, c = (scale * state.along).astype(dtype), state.c if self.center else None
+        parts = self.components_.T, offset, c, state.mean_square
+        self._set_code(KernelCode(self.kernel_, state.points, *parts, targets=state.points))
 
     def _fit_preimage(self, preimage):
         if self._code.codes is None:  # which only decoders need
@@ -442,20 +352,3 @@ class KernelStream(KernelEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
-
-
-def state_of_fit(model: KernelHebbian) -> StreamState:
-    """Return the state of a stream that would have led to the fitted components."""
-    n, code = model.n_samples_seen_, model._code
-    A, norms = model.coefficients_.astype(np.float64), model.norms_
-    c, along, mean_square = np.zeros(n), np.zeros(len(A)), 0.0
-    if code.means is not None:
-        A = A - A.mean(axis=1, keepdims=True)
-        means = code.means.astype(np.float64)
-        c, along, mean_square = np.full(n, 1 / n), A @ means, float(means.mean())
-    gram = norms[:, None] * (code.codes.T @ model.components_.T) * norms
-    weight = model.n_steps_ / (FORGETTING + 1)
-    # the variance of the outputs, by the codes of the fitted samples
-    energy = weight * np.mean((code.codes * norms) ** 2, axis=0, dtype=np.float64)
-    track = Track(energy, weight, model.n_steps_)
-    return StreamState(code.points, A, c, along, mean_square, gram.astype(np.float64), track, n)
