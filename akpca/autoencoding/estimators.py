@@ -346,10 +346,13 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _settings(self):
         """Return the arguments of a descent that are ours, with defaults resolved."""
         rate, penalty = self.learning_rate, self.penalty
+        if rate is None:
+            adam = self.solver == "adam"
+            rate = heuristics.ADAM_RATE if adam else self._rates[self.objective]
         return {
             "objective": self.objective,
             "batch_size": self.batch_size,
-            "rate": self._rates[self.objective][self.solver] if rate is None else rate,
+            "rate": rate,
             "warm": heuristics.WARM,
             "penalty": heuristics.PENALTIES[self.objective] if penalty is None else penalty,
             "noise": self.noise,
