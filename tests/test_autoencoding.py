@@ -947,7 +947,7 @@ def test_training_works_on_any_model(solver):
     Z = coordinates.forward(X, np.dtype(np.float64))
     np.testing.assert_allclose(coordinates.backward(Z), X)
     model = DenseModel.start(Z, 2, offset=False, random_state=0)
-    options = {"objective": "reconstruction", "batch_size": 20, "rate": 0.5, "warm": 0.3}
+    options = {"objective": "reconstruction", "batch_size": 20, "rate": 0.5}
     options |= {"penalty": 0.0, "noise": None, "noise_level": 0.0}
     descent = Descent(model, coordinates, OPTIMIZERS[solver](), rng, **options)
     result = descent.run(Z, Z[:0], 10, callback=lambda result: result.n_iter == 8)

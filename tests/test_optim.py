@@ -15,15 +15,6 @@ def test_cosine_falls_from_one_to_zero():
     assert np.all(np.diff(values[:11]) < 0)
 
 
-def test_cosine_rises_before_it_falls():
-    """Evenly to 1 in the warm part, which it reaches once; then as it would in what is left."""
-    values = [cosine(t, 20, 0.3) for t in range(22)]
-    np.testing.assert_allclose(values[:6], np.arange(1, 7) / 6)
-    np.testing.assert_allclose(values[6:20], [cosine(t, 14) for t in range(14)])
-    assert values[20:] == [0, 0]
-    assert cosine(0, 1, 0.3) == 1  # a descent of one step has no time to rise
-
-
 def test_sgd_step_is_its_formula():
     """p - rate g, for each array of the list, in place."""
     params = [np.ones(3), np.zeros((2, 2))]

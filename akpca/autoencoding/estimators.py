@@ -353,7 +353,6 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             "objective": self.objective,
             "batch_size": self.batch_size,
             "rate": rate,
-            "warm": heuristics.WARM,
             "penalty": heuristics.PENALTIES[self.objective] if penalty is None else penalty,
             "noise": self.noise,
             "noise_level": self.noise_level,
@@ -398,8 +397,8 @@ class AKPCA(_Autoencoder):
         The start: PCA (with an offset only), uncentred degree-2 kernel PCA (without), or random
         symmetric matrices. 'auto' is the one of the first two that fits.
     solver : {'adam', 'sgd', 'svrg'}, default='adam'
-        The optimiser, with a step that rises in the first three tenths of the descent, and then
-        falls to 0 as half a cosine. Only Adam's steps depend on the variance of axes.
+        The optimiser, with a step that falls to 0 as half a cosine. Only Adam's steps depend on
+        the variance of axes.
     learning_rate : float, default=None
         The largest step; None is a value that suits every scale, dimension and k that was tried.
         For 'adam' in units of the root mean squared entry of a component of norm 1, which is one

@@ -21,9 +21,6 @@ ADAM_RATE = 0.5
 # The largest step of SGD and SVRG, in units of a component of norm 1.
 DENSE_RATES = {"reconstruction": 1.0, "spectral": 1.0}
 SPAN_RATES = {"reconstruction": 0.1, "spectral": 0.05}
-# The part of all steps in which they become longer: full steps from the first on would lose what a
-# good start is worth.
-WARM = 0.3
 # How strongly components are pulled back to the start. It keeps (15) from learning samples by heart
 # (photographs and held-out digits); the spectral loss fits too little rather than too much.
 PENALTIES = {"reconstruction": 0.15, "spectral": 0.0}

@@ -29,17 +29,9 @@ CHUNK = 2**14
 BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
 
 
-def cosine(t: int, total: int, warm: float = 0.0) -> float:
-    """Return the part of the largest rate for step t = 0, 1, ... of `total`.
-
-    It falls from 1 to 0 as half a cosine, after it has risen evenly to 1 in the first part `warm`
-    of the steps. A rise is for starts that are good: full steps would lose what they are worth,
-    before the optimiser knows the sizes of gradients.
-    """
-    rise = warm * total
-    if t < rise:
-        return min(1.0, (t + 1) / rise)
-    return 0.5 * (1 + cos(pi * (t - rise) / (total - rise))) if t < total else 0.0
+def cosine(t: int, total: int) -> float:
+    """Return the part of the largest rate for step t = 0, 1, ... of `total`: half a cosine."""
+    return 0.5 * (1 + cos(pi * t / total)) if t < total else 0.0
 
 
 class SGD:

@@ -67,8 +67,6 @@ class Descent:
     batch_size : int
     rate : float
         The largest step; Adam's in units of an entry of a component of norm 1.
-    warm : float
-        The part of all steps in which they become longer.
     penalty : float
         How strongly parameters are pulled back to the start.
     noise, noise_level
@@ -82,7 +80,6 @@ class Descent:
     objective: str
     batch_size: int
     rate: float
-    warm: float
     penalty: float
     noise: str | Callable | None
     noise_level: float
@@ -115,7 +112,7 @@ class Descent:
         direction = model.direction / max(np.linalg.norm(model.direction), 1e-30)
         vectors = np.tile(direction, (n, 1)) if self.objective == "reconstruction" else None
         steps = -(-n // self.batch_size)
-        schedule = partial(cosine, total=steps * n_epochs, warm=self.warm)
+        schedule = partial(cosine, total=steps * n_epochs)
         bar = tqdm(range(1, n_epochs + 1), desc=title, disable=title is None)
         result, best = Result(model), model.copy(Z.dtype)
         try:
