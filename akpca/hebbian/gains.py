@@ -191,23 +191,19 @@ class Gain:
             if kinds.count(kind) > 1:
                 raise ValueError(f"a gain has each factor at most once, got two {kind.__name__}")
         found = dict(zip(kinds, self.factors, strict=True))
-        constant, meta = found.get(Constant), found.get(MetaDescent)
         self.__dict__.update(
             factors=tuple(found[kind] for kind in _FACTORS.values() if kind in found),
-            eta0=None if constant is None else constant.eta0,
-            mu=0.0 if meta is None else meta.mu,
-            xi=0.0 if meta is None else meta.xi,
-            adapts=meta is not None,
+            eta0=getattr(found.get(Constant), "eta0", None),
+            mu=getattr(found.get(MetaDescent), "mu", 0.0),
+            xi=getattr(found.get(MetaDescent), "xi", 0.0),
+            adapts=MetaDescent in found,
             uses_eigenvalues=ReciprocalEigenvalues in found,
             normalises=EigenvalueNorm in found,
         )
 
     def __mul__(self, other) -> Gain:
-        if isinstance(other, Gain):
-            return Gain(self.factors + other.factors)
-        if isinstance(other, Factor):
-            return Gain((*self.factors, other))
-        return NotImplemented
+        other = Gain((other,)) if isinstance(other, Factor) else other
+        return Gain(self.factors + other.factors) if isinstance(other, Gain) else NotImplemented
 
     def get(self, kind: type[Factor]):
         """Return the factor of this kind, or None."""
@@ -318,9 +314,9 @@ def make_gain(name: str, *, eta0=AUTO, tau: float | None = None, mu=AUTO, xi: fl
 
 def named_gain(gain: str | Factor | Gain, n_passes: int) -> Gain:
     """Return the gain that an estimator was given; 'auto' depends on its number of passes."""
+    if isinstance(gain, str) and gain == AUTO:
+        # annealing that starts within the passes that there are
+        return make_gain("KHA/et*", tau=min(2.0, max(0.5, n_passes / 5)))
     if isinstance(gain, str):
-        if gain == AUTO:
-            # annealing that starts within the passes that there are
-            return make_gain("KHA/et*", tau=min(2.0, max(0.5, n_passes / 5)))
         return make_gain(gain)
     return (Gain((gain,)) if isinstance(gain, Factor) else gain).check()

@@ -9,15 +9,14 @@ with the equation numbers of Günter, Schraudolph and Vishwanathan, JMLR 8, 2007
 triangle. Nothing is stored but W and a few sums, and no sample is needed twice. Steps are made in
 exact blocks, see :mod:`akpca.hebbian.steps`.
 
-How large may a step be? gain="auto" has an answer that needs no tuning: component i gets
+With gain="auto", which needs no tuning, component i gets
 
     eta_i = 1 / max(sum_s (s / t)^p y_i(s)^2, ||x||^2, ||y||^2)
 
-The sum is about t lambda_i / (p + 1), so that eta_i is near (p + 1) / (t lambda_i): it falls with
-time, and components of small variance learn as fast as the others (Chen and Chang, 1995, with
-p = 0). The forgetting power p lets go of the outputs of early, wrong weights. The two other terms
-bound what a single sample can do, at the start and when an outlier comes: no entry of eta_i y_i y_j
-exceeds 1. All terms scale with the data, so the result does not depend on their unit.
+The sum is about t lambda_i / (p + 1), so eta_i falls with time, and components of small variance
+learn as fast as the others (Chen and Chang, 1995, with p = 0). The forgetting power p lets go of
+the outputs of early, wrong weights. The other terms bound what a single sample can do, be it the
+first or an outlier. All terms scale with the data, so the result does not depend on their unit.
 """
 
 from __future__ import annotations
@@ -193,15 +192,13 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     gain : 'auto' or Gain, default='auto'
         Size of the steps. 'auto' needs no tuning, see :mod:`akpca.hebbian.generalized`. Otherwise
         a product of `Constant(eta0)`, `Annealing` (with `iterations` in a stream) and
-        `ReciprocalEigenvalues` of :mod:`akpca.hebbian.gains`. The eigenvalues are those of the
-        covariance matrix (for 'oja' their mean), estimated from the outputs at every step. So
-        eta0 beside them is a pure number below 1, and as first estimates are rough, these steps
-        stay below 1 / max(||x||^2, ||y||^2).
+        `ReciprocalEigenvalues` of :mod:`akpca.hebbian.gains`. These eigenvalues are those of the
+        covariance matrix (for 'oja' their mean), estimated from the outputs at every step, and the
+        gain stays below 1 / max(||x||^2, ||y||^2), as the first estimates are rough.
     shuffle : bool, default=True
         Whether each pass of `fit` takes the samples in a new random order.
     block_size : int, default=64
-        Steps made by one set of matrix products. The result does not depend on it, but for
-        rounding.
+        Steps made by one set of matrix products. It changes of the result only the rounding.
     n_passes : int, default=10
         Passes of `fit` over the data.
     warm_start : bool, default=False
@@ -211,8 +208,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     verbose : bool, default=False
         Show a progress bar over the passes of `fit`.
     callback : callable, default=None
-        Called with a :class:`akpca.progress.FitProgress` after every pass of `fit`; a true answer
-        ends the fit.
+        Called with a :class:`akpca.progress.FitProgress` after every pass; true ends the fit.
 
     Attributes
     ----------
@@ -231,20 +227,13 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Samples behind `mean_`: those of the last `fit`, plus those of the stream since.
     n_iter_, n_steps_ : int
         Passes and steps made, those of earlier warm starts included. A stream counts as one pass.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     See Also
     --------
     KernelStream : The same in the feature space of a kernel.
     sklearn.decomposition.IncrementalPCA : PCA of a stream in large batches.
-
-    Notes
-    -----
-    `partial_fit` centres each sample by the mean of the samples up to and including it, `fit` by
-    the mean of the data. So only with center=False does `fit` with n_passes=1 and shuffle=False
-    make exactly the steps of `partial_fit` with the same samples. The longer the stream, the less
-    the two differ otherwise.
 
     References
     ----------
@@ -349,9 +338,10 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def partial_fit(self, X, y=None):
         """Take in the next samples of a stream, one step each.
 
-        How a stream is cut into batches makes no difference beyond rounding. A batch that is
-        refused, or in which the gain turns out too large (:class:`akpca.DivergenceError`), leaves
-        no trace.
+        How a stream is cut into batches makes no difference beyond rounding. A batch in which the
+        gain turns out too large (:class:`akpca.DivergenceError`) leaves no trace. Each sample is
+        centred by the mean of the samples up to and including it, where `fit` takes the mean of the
+        data; with center=False a `fit` of one pass without `shuffle` makes exactly the same steps.
 
         Parameters
         ----------

@@ -135,9 +135,12 @@ def run_pass(
     `kernel_block`.
     """
     state = refresh(state, gain, every_step=every_step)
-    for block in gen_batches(len(order), block_size):
-        state = kernel_block(operator, state, gain, order[block], limit)
-        yield state
+    samples = getattr(operator, "X", None)  # from which rows are computed
+    width = len(state.S) + (0 if samples is None else samples.shape[1])
+    with one_blas_thread(2 * block_size * operator.shape[0] * width):
+        for block in gen_batches(len(order), block_size):
+            state = kernel_block(operator, state, gain, order[block], limit)
+            yield state
 
 
 def kernel_reconstruction_error(operator, A: np.ndarray) -> float:
@@ -197,9 +200,8 @@ class Trials:
         """Return the mean squared distance of the probes to the span found; inf if it diverged."""
         state = start_state(self.operator, self.A, gain, track=True, AK=self.AK)
         try:
-            with block_threads(self.operator, state, self.options["block_size"]):
-                blocks = run_pass(self.operator, state, gain, self.order, **self.options)
-                state = deque(blocks, maxlen=1).pop()  # the last
+            blocks = run_pass(self.operator, state, gain, self.order, **self.options)
+            state = deque(blocks, maxlen=1).pop()  # the last
         except DivergenceError:
             return np.inf
         # ||phi' - V V^T phi'||^2 with components V that need not be orthonormal yet
@@ -236,13 +238,6 @@ def descend(error: Callable[[float], float], values: Iterator[float], worst=np.i
 
 
 # A whole run
-
-
-def block_threads(operator, state: KernelState, block_size: int):
-    """Return a context with as many BLAS threads as the products of a block are worth."""
-    samples = getattr(operator, "X", None)  # from which rows are computed
-    width = len(state.S) + (0 if samples is None else samples.shape[1])
-    return one_blas_thread(2 * block_size * operator.shape[0] * width)
 
 
 @dataclass
@@ -289,10 +284,9 @@ class Run:
 
     def one_pass(self, operator, bar: tqdm) -> None:
         """Make a pass. An interrupt leaves the state after the last whole block."""
-        with block_threads(operator, self.state, self.options["block_size"]):
-            for state in run_pass(operator, self.state, self.gain, self.order, **self.options):
-                self.state = state
-                bar.update()
+        for state in run_pass(operator, self.state, self.gain, self.order, **self.options):
+            self.state = state
+            bar.update()
         self.n_passes += 1
         self.order = self.rng.permutation(operator.shape[0])
 
@@ -329,7 +323,7 @@ class Run:
             ) from None
         self.gain, self.n_passes = gain, 0
         self.rng.set_state(self.rng_state)
-        self.state = start_state(operator, self.start, gain, every_step=self.options["every_step"])
+        self.state = start_state(operator, self.start, gain)
         self.order = self.rng.permutation(operator.shape[0])
 
 
@@ -392,14 +386,8 @@ class KernelHebbian(KernelEstimator):
         depend on it, but for rounding.
     memory_limit : float, default=2e9
         Bytes that the kernel matrix may take. Rows of a larger one are computed in every pass.
-    n_passes : int, default=10
-        Passes over the data, each in a new random order.
-    warm_start : bool, default=False
-        Go on from where the last `fit` to the same data ended, as if it had had more passes.
-    random_state : int, RandomState instance or None, default=None
-        Start and order of the samples.
-    verbose : bool, default=False
-        Show a progress bar.
+    n_passes, warm_start, random_state, verbose
+        As in :class:`akpca.GeneralizedHebbian`; a warm start needs the same data.
     callback : callable, default=None
         Called with a :class:`HebbianProgress` after every pass; a true answer ends the fit.
 
@@ -415,10 +403,8 @@ class KernelHebbian(KernelEstimator):
         Norms of the components that A stands for. Far from 1, more passes are needed.
     gain_ : Gain
         The gain that was used, with the parameters that were tuned.
-    n_iter_, n_steps_ : int
-        Passes and steps made, those before a warm start included.
-    n_samples_seen_ : int
-        Number of fitted samples.
+    n_samples_seen_, n_iter_, n_steps_ : int
+        Number of samples; passes and steps made, those before a warm start included.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features), or operator
         What was fitted.
     kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
@@ -605,14 +591,12 @@ class KernelHebbian(KernelEstimator):
                     bar.reset()
 
     def _report(self, run: Run, last: int) -> HebbianProgress:
-        gain, every_step = run.gain, run.options["every_step"]
-        state = refresh(run.state, gain, every_step=every_step)
-        eigenvalues, rho = state.small.eigenvalues, state.small.rho
-        schedule = float(gain.schedule(state.t, len(run.order)))
-        values = schedule * gain.preconditioner(eigenvalues)
-        scale = float(values[0] * eigenvalues[0]) if gain.uses_eigenvalues else schedule
-        eigenvalues = eigenvalues if gain.uses_eigenvalues else None
-        parts = state.A, eigenvalues, values * np.exp(rho), scale, rho
+        state, gain = refresh(run.state, run.gain, every_step=False), run.gain
+        eigenvalues, rho = state.small.eigenvalues, state.small.rho  # ones, if they are not used
+        values = gain(state.t, eigenvalues, len(run.order))
+        scale = float(values[0] * eigenvalues[0])
+        found = eigenvalues if gain.uses_eigenvalues else None
+        parts = state.A, found, values * np.exp(rho), scale, rho
         return HebbianProgress(run.n_passes, last, None, self, *parts)
 
     def _publish(self, operator, points, run: Run) -> KernelCode:
@@ -630,14 +614,12 @@ class KernelHebbian(KernelEstimator):
         self.components_ = (scale[:, None] * A64).astype(A.dtype)
         self.n_iter_, self.n_steps_, self.n_samples_seen_ = run.n_passes, run.state.t, n
         # sum_p A_ip (phi(x_p) - mean) = sum_p weights_pi phi(x_p), and its part along the mean
-        weights, mean = self.components_.T, {}
-        offset = np.zeros(len(A), A.dtype)
+        weights, offset, more = self.components_.T, np.zeros(len(A), A.dtype), {}
         if (means := run.means) is not None:
             weights = weights - weights.mean(axis=0)
             offset = means @ weights
             mean_square = float(means.mean(dtype=np.float64))
-            mean = {"mean_weights": np.full(n, 1 / n), "mean_square": mean_square, "means": means}
-        codes = (scale[:, None] * AK).T.astype(A.dtype)
-        targets = points if isinstance(points, np.ndarray) else None
-        known = {"codes": codes, "targets": targets}
-        return KernelCode(self.kernel_, points, weights, offset, **known, **mean)
+            more = {"mean_weights": np.full(n, 1 / n), "mean_square": mean_square, "means": means}
+        more["codes"] = (scale[:, None] * AK).T.astype(A.dtype)
+        more["targets"] = points if isinstance(points, np.ndarray) else None
+        return KernelCode(self.kernel_, points, weights, offset, **more)

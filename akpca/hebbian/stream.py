@@ -157,10 +157,8 @@ class KernelStream(KernelEstimator):
         Largest number of points that are kept. None keeps all samples of the stream.
     block_size : int, default=None
         As in :class:`akpca.KernelHebbian`; under a budget it changes the result slightly.
-    random_state : int, RandomState instance or None, default=None
-        Of the components at the start.
-    verbose : bool, default=False
-        Show a progress bar over the blocks of each call.
+    random_state, verbose
+        As in :class:`akpca.GeneralizedHebbian`.
 
     Attributes
     ----------
@@ -172,10 +170,8 @@ class KernelStream(KernelEstimator):
     lost_ : float
         Relative loss of the components' squared norms by projections on fewer points, added up;
         0 without a budget.
-    n_samples_seen_, n_steps_ : int
-        Samples seen, each of which made one step.
-    n_iter_ : int
-        Passes over the data: 1.
+    n_samples_seen_, n_steps_, n_iter_ : int
+        Samples seen, each of which made one step, in one pass.
     X_fit_, kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
         As in :class:`akpca.KernelHebbian`.
 
