@@ -12,14 +12,13 @@ from numba import njit
 
 
 @njit(cache=True, error_model="numpy")
-def _precondition(eigenvalues, reciprocal, normalised, scale):
-    """As `akpca.hebbian.gains.precondition`, into `scale`."""
+def _precondition(eigenvalues, reciprocal, normalised):
+    """As `akpca.hebbian.gains.precondition`."""
     largest = eigenvalues.max()
     if not reciprocal or largest <= 0:
-        scale[:] = 1
-        return
+        return np.ones(len(eigenvalues))
     norm = np.sqrt(np.sum(eigenvalues**2)) if normalised else 1.0
-    scale[:] = norm / np.maximum(eigenvalues, 1e-10 * largest)
+    return norm / np.maximum(eigenvalues, 1e-10 * largest)
 
 
 @njit(cache=True, error_model="numpy")
@@ -104,7 +103,7 @@ def adapting_steps(block, rates, state):
         if every_step:
             a, u = np.dot(M, stack[j, 1]), np.dot(M, stack[j, 2])
             eigenvalues = np.sqrt(np.diag(R) / np.diag(C))
-            _precondition(eigenvalues, rates.reciprocal, rates.normalised, scale)
+            scale = _precondition(eigenvalues, rates.reciprocal, rates.normalised)
         if adapts:
             z = np.dot(N, stack[j, 0])
             for i in range(r):
@@ -121,12 +120,9 @@ def adapting_steps(block, rates, state):
             _deflate_pair(gram, crossed, r, y, z, w, v, xi, totals)
             both[:, :r], both[:, r:] = gram.T, crossed.T
             _deflate(both, 2 * r, y, w, True, totals[0])
-            for i in range(r):
-                for k in range(r):
-                    gram[i, k] = both[i, k] + Ts[i, 0] * w[k]
-                    gram[i, k] += w[i] * (Ts[k, 0] + sizes[j] * w[k])
-                    crossed[k, i] = both[i, r + k] + Ts[i, 0] * v[k]
-                    crossed[k, i] += w[i] * (Tz[k, 0] + sizes[j] * v[k])
+            W, V = w.reshape(r, 1), v.reshape(r, 1)
+            gram[:] = both[:, :r] + Ts * W.T + W * (Ts.T + sizes[j] * W.T)
+            crossed[:] = (both[:, r:] + Ts * V.T + W * (Tz.T + sizes[j] * V.T)).T
             _deflate_pair(M, N, m, y, z, w, v, xi, totals)
             N[:, m] = v
         else:

@@ -32,6 +32,8 @@ AUTO = "auto"
 
 
 def _check_number(name: str, value, low: float, *, high: float = np.inf, open_low=True) -> None:
+    if isinstance(value, str) and value == AUTO and name in ("eta0", "mu"):
+        return
     inside = isinstance(value, Real) and (low < value if open_low else low <= value)
     if not (inside and value <= high and np.isfinite(value)):
         bound = f"> {low:g}" if open_low else f">= {low:g}"
@@ -53,8 +55,7 @@ class Constant(Factor):
     eta0: float | str
 
     def __post_init__(self):
-        if not (isinstance(self.eta0, str) and self.eta0 == AUTO):
-            _check_number("eta0", self.eta0, 0)
+        _check_number("eta0", self.eta0, 0)
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,7 @@ class MetaDescent(Factor):
     xi: float = 0.99
 
     def __post_init__(self):
-        if not (isinstance(self.mu, str) and self.mu == AUTO):
-            _check_number("mu", self.mu, 0, open_low=False)
+        _check_number("mu", self.mu, 0, open_low=False)
         _check_number("xi", self.xi, 0, high=1, open_low=False)
 
 
@@ -238,19 +238,17 @@ class Gain:
         tau = annealing.tau(n_samples)
         return self.eta0 * tau / (np.asarray(t, dtype=float) + tau)
 
-    def preconditioner(self, eigenvalues: np.ndarray) -> np.ndarray:
-        """Return the part that depends on the eigenvalues, shape (r,)."""
-        return precondition(np.asarray(eigenvalues, float), self.uses_eigenvalues, self.normalises)
-
     def rates(self, t: np.ndarray, eigenvalues: np.ndarray, n_samples: int | None) -> Rates:
         """Return what the steps t of a block need to know of the gain."""
-        values = self.schedule(t, n_samples), self.preconditioner(eigenvalues)
-        kind = self.uses_eigenvalues, self.normalises, self.adapts
-        return Rates(*values, *kind, float(self.mu), float(self.xi))
+        kind = self.uses_eigenvalues, self.normalises
+        scale = precondition(np.asarray(eigenvalues, float), *kind)
+        parts = *kind, self.adapts, float(self.mu), float(self.xi)
+        return Rates(self.schedule(t, n_samples), scale, *parts)
 
     def __call__(self, t, eigenvalues, n_samples=None) -> np.ndarray:
         """Return the gain of every component at step t, without what meta-descent adapts."""
-        return self.schedule(t, n_samples) * self.preconditioner(eigenvalues)
+        kind = self.uses_eigenvalues, self.normalises
+        return self.schedule(t, n_samples) * precondition(np.asarray(eigenvalues, float), *kind)
 
     @property
     def name(self) -> str:

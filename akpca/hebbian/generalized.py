@@ -44,8 +44,6 @@ from ..threads import one_blas_thread
 from .gains import AUTO, EigenvalueNorm, Factor, Gain, MetaDescent
 from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps, rollback
 
-RULES = ("sanger", "oja")
-
 # p above: gains of about 8 / (t lambda_i). Smaller ones separate close eigenvalues too slowly,
 # larger ones follow every sample too far.
 FORGETTING = 7
@@ -74,20 +72,14 @@ class LinearState:
         return self.total / max(self.n_samples, 1)
 
 
-def start_state(n_components: int, n_features: int, random_state) -> LinearState:
-    """Return random orthonormal weights before the first step."""
-    G = random_state.standard_normal((n_features, n_components))
-    weights = np.ascontiguousarray(np.linalg.qr(G)[0].T)
-    return LinearState(weights, Track(np.zeros(n_components)), np.zeros(n_features))
-
-
 def linear_block(state: LinearState, X, gain: Gain | None, shares, lower=True, n_samples=None):
     """Return the state after one step for every row of X, centred samples in float64.
 
     The other arguments are those of `tracked_steps`.
     """
-    block = Block.of(state.weights @ X.T, X @ X.T)
-    with np.errstate(all="ignore"):  # what overflows is found right below
+    flops = 2 * len(X) * X.shape[1] * (len(X) + len(state.weights))
+    with one_blas_thread(flops), np.errstate(all="ignore"):  # what overflows is found right below
+        block = Block.of(state.weights @ X.T, X @ X.T)
         Theta, C, track = tracked_steps(block, gain, state.track, shares, lower, n_samples)
         weights = Theta @ state.weights + C @ X
         check_lengths(np.sum(weights**2, axis=1), gain, track.t, block)
@@ -98,12 +90,12 @@ def check_lengths(squares: np.ndarray, gain: Gain | None, t: int, block: Block) 
     """Raise a DivergenceError if components, of these squared lengths, have run away by step t."""
     if squares.max() <= RUNAWAY:  # which is false if it is not a number
         return
-    advice = (
-        "the squares of these values overflow; scale the data"
-        if gain is None
-        else f"samples here have ||x||^2 up to {block.sizes.max():.3g}, and a step is safe while "
-        "gain * ||x||^2 < 1. Take a smaller eta0, or gain='auto'"
-    )
+    advice = "the squares of these values overflow; scale the data"
+    if gain is not None:
+        advice = (
+            f"samples here have ||x||^2 up to {block.sizes.max():.3g}, and a step is safe while "
+        )
+        advice += "gain * ||x||^2 < 1. Take a smaller eta0, or gain='auto'"
     raise DivergenceError(
         f"gain={gain or AUTO!r} is too large: the weights ran away by step {t}; {advice}"
     )
@@ -255,7 +247,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "rule": [StrOptions(set(RULES))],
+        "rule": [StrOptions({"sanger", "oja"})],
         "center": ["boolean"],
         "gain": [StrOptions({AUTO}), Gain, Factor],
         "shuffle": ["boolean"],
@@ -320,10 +312,9 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             try:
                 for _ in tqdm(range(self.n_passes), "passes", disable=not self.verbose):
                     order = rng.permutation(n) if self.shuffle else np.arange(n)
-                    with self._threads():
-                        for block in gen_batches(n, self.block_size):
-                            rows = X[order[block]].astype(np.float64) - mean
-                            state = linear_block(state, rows, gain, shares, lower, n)
+                    for block in gen_batches(n, self.block_size):
+                        rows = X[order[block]].astype(np.float64) - mean
+                        state = linear_block(state, rows, gain, shares, lower, n)
                     n_iter += 1
                     if self.callback is not None:
                         self._publish(state, X.dtype, rng, n_iter, X)
@@ -354,17 +345,16 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         first = not hasattr(self, "_state")
         X, gain, rng, state, n_iter = self._begin(X, not first, "partial_fit")
-        with self._threads():
-            for block in gen_batches(len(X), self.block_size):
-                rows = X[block].astype(np.float64)
-                counts = state.n_samples + 1 + np.arange(len(rows))
-                # one running sum, in the order of the samples, however the stream is cut
-                totals = np.cumsum(np.vstack([state.total, rows]), axis=0)[1:]
-                if self.center:
-                    rows -= totals / counts[:, None]
-                shares = 1 - 1 / counts if self.center else 1.0
-                state = linear_block(state, rows, gain, shares, self.rule == "sanger")
-                state = replace(state, total=totals[-1], n_samples=int(counts[-1]))
+        for block in gen_batches(len(X), self.block_size):
+            rows = X[block].astype(np.float64)
+            counts = state.n_samples + 1 + np.arange(len(rows))
+            # one running sum, in the order of the samples, however the stream is cut
+            totals = np.cumsum(np.vstack([state.total, rows]), axis=0)[1:]
+            if self.center:
+                rows -= totals / counts[:, None]
+            shares = 1 - 1 / counts if self.center else 1.0
+            state = linear_block(state, rows, gain, shares, self.rule == "sanger")
+            state = replace(state, total=totals[-1], n_samples=int(counts[-1]))
         self._publish(state, X.dtype if first else self.components_.dtype, rng, max(n_iter, 1))
         return self
 
@@ -389,8 +379,8 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def inverse_transform(self, X):
         """Return, for each code, the sample nearest to the mean that has this code.
 
-        That is mean + V^+ y with the pseudo-inverse V^+, which is V^T as soon as the components
-        are orthogonal. So the reconstruction of a sample is its projection on their span.
+        That is mean + V^+ y with the pseudo-inverse V^+, so that a sample is reconstructed as its
+        projection on the span of the components.
 
         Parameters
         ----------
@@ -418,7 +408,10 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return tags
 
     def _begin(self, X, goes_on: bool, method: str):
-        """Return samples and gain, checked, random numbers, the state and its passes so far."""
+        """Return checked samples and gain, random numbers, the state and its passes so far.
+
+        A state that is new has random orthonormal weights.
+        """
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=not goes_on)
         r, (n, d) = self.n_components, X.shape
         if r > d or (method == "fit" and r > n):
@@ -427,18 +420,14 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         gain = checked_stream_gain(self.gain)
         if not goes_on:
             rng = check_random_state(self.random_state)
-            return X, gain, rng, start_state(r, d, rng), 0
+            weights = np.ascontiguousarray(np.linalg.qr(rng.standard_normal((d, r)))[0].T)
+            return X, gain, rng, LinearState(weights, Track(np.zeros(r)), np.zeros(d)), 0
         if r != len(self._state.weights):
             raise ValueError(
                 f"n_components={r}, but this {type(self).__name__} goes on from "
                 f"{len(self._state.weights)} components; fit with warm_start=False to begin anew"
             )
         return X, gain, deepcopy(self._rng), self._state, self.n_iter_
-
-    def _threads(self):
-        """Return the context for loops over blocks of samples."""
-        b = self.block_size
-        return one_blas_thread(2 * b * self.n_features_in_ * (b + self.n_components))
 
     def _publish(self, state: LinearState, dtype, rng, n_iter: int, X=None) -> None:
         """Set all attributes; the variances are those of X if it is given."""

@@ -304,12 +304,10 @@ class Run:
         """
         asked, gain = self.asked, self.gain
         if AUTO not in (asked.eta0, asked.mu):
-            advice = f"give a smaller eta0, such as {next(ladder(gain.eta0 / 5)):g}, or eta0='auto'"
-            advice += f"; or a smaller mu than {gain.mu:g}" if gain.mu else ""
-            raise DivergenceError(
-                f"{gain!r} {error} of {n_passes} passes: the gain is too large for these data; "
-                f"{advice}"
-            ) from None
+            text = f"{gain!r} {error} of {n_passes} passes: the gain is too large for these data; "
+            text += f"give a smaller eta0, such as {next(ladder(gain.eta0 / 5)):g}, or eta0='auto'"
+            text += f"; or a smaller mu than {gain.mu:g}" if gain.mu else ""
+            raise DivergenceError(text) from None
         self.retreats += 1
         if asked.mu == AUTO and gain.mu > 0:
             # after a few attempts it is not worth more time
@@ -517,12 +515,11 @@ class KernelHebbian(KernelEstimator):
                 warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps", stacklevel=4)
             code = self._publish(operator, points, run)
         if self.norms_.max() > TOO_LONG:
-            warnings.warn(
-                f"components of norm {self.norms_.max():.2g}, where 1 is right: {self.gain_!r} was "
-                "too large at the start; give a smaller one, or a smaller init",
-                ConvergenceWarning,
-                stacklevel=3,
+            text = (
+                f"components of norm {self.norms_.max():.2g}, where 1 is right: {self.gain_!r} was"
             )
+            text += " too large at the start; give a smaller one, or a smaller init"
+            warnings.warn(text, ConvergenceWarning, stacklevel=3)
         self._set_code(code)
         return self
 
@@ -555,10 +552,8 @@ class KernelHebbian(KernelEstimator):
         if self.warm_start and hasattr(self, "_run"):
             if self._run.start.shape != shape:
                 before = "{1} samples and {0} components".format(*self._run.start.shape)
-                raise ValueError(
-                    f"warm_start=True needs the data and n_components of the last fit: {before}, "
-                    f"got {n} and {r}"
-                )
+                text = "warm_start=True needs the data and n_components of the last fit"
+                raise ValueError(f"{text}: {before}, got {n} and {r}")
             options = {**self._run.options, **options}
             return replace(self._run, rng=deepcopy(self._run.rng), options=options)
         A = r
