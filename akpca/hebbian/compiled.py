@@ -62,8 +62,9 @@ def _two_sided(Q, y, s, w, size, total):
     _deflate(Q, r, y, w, True, total)
     Ts = s.copy().reshape(r, 1)
     _deflate(Ts, 1, y, w, True, total)
-    W = w.reshape(r, 1)
-    Q += Ts * W.T + W * Ts.T + size * W * W.T
+    for i in range(r):
+        for c in range(r):
+            Q[i, c] += Ts[i, 0] * w[c] + w[i] * Ts[c, 0] + size * w[i] * w[c]
 
 
 @njit(cache=True, error_model="numpy")
@@ -120,9 +121,12 @@ def adapting_steps(block, rates, state):
             _deflate_pair(gram, crossed, r, y, z, w, v, xi, totals)
             both[:, :r], both[:, r:] = gram.T, crossed.T
             _deflate(both, 2 * r, y, w, True, totals[0])
-            W, V = w.reshape(r, 1), v.reshape(r, 1)
-            gram[:] = both[:, :r] + Ts * W.T + W * (Ts.T + sizes[j] * W.T)
-            crossed[:] = (both[:, r:] + Ts * V.T + W * (Tz.T + sizes[j] * V.T)).T
+            for i in range(r):
+                for k in range(r):
+                    gram[i, k] = both[i, k] + Ts[i, 0] * w[k]
+                    gram[i, k] += w[i] * (Ts[k, 0] + sizes[j] * w[k])
+                    crossed[k, i] = both[i, r + k] + Ts[i, 0] * v[k]
+                    crossed[k, i] += w[i] * (Tz[k, 0] + sizes[j] * v[k])
             _deflate_pair(M, N, m, y, z, w, v, xi, totals)
             N[:, m] = v
         else:

@@ -14,10 +14,7 @@ s     MetaDescent(mu, xi)     exp(rho_i), rho_i adapted           learn the rest
 
 with the equation numbers of Günter, Schraudolph and Vishwanathan, JMLR 8, 2007. The eigenvalues
 are those of the (centred) kernel matrix, not divided by the number of samples. Factors are
-multiplied with ``*``, and the product knows what the paper calls it:
-
->>> Constant(5) * Annealing(passes=3) * ReciprocalEigenvalues() * MetaDescent(mu=0.05)
-KHA-SMD*(eta0=5, tau=3 passes, mu=0.05, xi=0.99)
+multiplied with ``*``, and the product, a `Gain`, knows what the paper calls it.
 """
 
 from __future__ import annotations
@@ -284,8 +281,6 @@ def make_gain(name: str, *, eta0=AUTO, tau: float | None = None, mu=AUTO, xi: fl
 
     Examples
     --------
-    >>> make_gain("KHA/et", eta0=0.2)
-    KHA/et(eta0=0.2, tau=1 passes)
     >>> make_gain("KHA/ts", eta0=2, tau=1, mu=1)
     KHA/ts(eta0=2, tau=1 passes, mu=1, xi=0.99)
     """
@@ -312,9 +307,7 @@ def make_gain(name: str, *, eta0=AUTO, tau: float | None = None, mu=AUTO, xi: fl
 
 def named_gain(gain: str | Factor | Gain, n_passes: int) -> Gain:
     """Return the gain that an estimator was given; 'auto' depends on its number of passes."""
-    if isinstance(gain, str) and gain == AUTO:
-        # annealing that starts within the passes that there are
-        return make_gain("KHA/et*", tau=min(2.0, max(0.5, n_passes / 5)))
     if isinstance(gain, str):
-        return make_gain(gain)
+        tau = min(2.0, max(0.5, n_passes / 5))  # starts within the passes that there are
+        return make_gain("KHA/et*", tau=tau) if gain == AUTO else make_gain(gain)
     return (Gain((gain,)) if isinstance(gain, Factor) else gain).check()

@@ -42,7 +42,7 @@ from ..kernels import BLOCK_ROWS
 from ..progress import FitProgress, warn_interrupted
 from ..threads import one_blas_thread
 from .gains import AUTO, EigenvalueNorm, Factor, Gain, MetaDescent
-from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps, rollback
+from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
 
 # p above: gains of about 8 / (t lambda_i). Smaller ones separate close eigenvalues too slowly,
 # larger ones follow every sample too far.
@@ -65,11 +65,6 @@ class LinearState:
     track: Track
     total: np.ndarray  # (d,), sum of the samples behind the mean
     n_samples: int = 0  # number of them
-
-    @property
-    def mean(self) -> np.ndarray:
-        """Mean of the samples so far, shape (d,)."""
-        return self.total / max(self.n_samples, 1)
 
 
 def linear_block(state: LinearState, X, gain: Gain | None, shares, lower=True, n_samples=None):
@@ -220,7 +215,6 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     n_iter_, n_steps_ : int
         Passes and steps made, those of earlier warm starts included. A stream counts as one pass.
     n_features_in_, feature_names_in_
-        As in scikit-learn.
 
     See Also
     --------
@@ -302,27 +296,30 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         -------
         self : object
         """
-        goes_on = self.warm_start and hasattr(self, "_state")
-        with rollback(self):
-            X, gain, rng, state, n_iter = self._begin(X, goes_on, "fit")
-            n, last = len(X), n_iter + self.n_passes
-            state = replace(state, total=X.sum(axis=0, dtype=np.float64), n_samples=n)
-            lower = self.rule == "sanger"
-            mean, shares = (state.mean, 1 - 1 / n) if self.center else (0.0, 1.0)
-            try:
-                for _ in tqdm(range(self.n_passes), "passes", disable=not self.verbose):
-                    order = rng.permutation(n) if self.shuffle else np.arange(n)
-                    for block in gen_batches(n, self.block_size):
-                        rows = X[order[block]].astype(np.float64) - mean
-                        state = linear_block(state, rows, gain, shares, lower, n)
-                    n_iter += 1
-                    if self.callback is not None:
-                        self._publish(state, X.dtype, rng, n_iter, X)
-                        if self.callback(FitProgress(n_iter, last, None, self)):
-                            break
-            except KeyboardInterrupt:
-                warn_interrupted(f"after {n_iter} passes, {state.track.t} steps", stacklevel=4)
-            self._publish(state, X.dtype, rng, n_iter, X)
+        before, goes_on = vars(self).copy(), self.warm_start and hasattr(self, "_state")
+        X, gain, rng, state, n_iter = self._begin(X, goes_on, "fit")
+        n, last = len(X), n_iter + self.n_passes
+        state = replace(state, total=X.sum(axis=0, dtype=np.float64), n_samples=n)
+        lower = self.rule == "sanger"
+        mean, shares = (state.total / n, 1 - 1 / n) if self.center else (0.0, 1.0)
+        try:
+            for _ in tqdm(range(self.n_passes), "passes", disable=not self.verbose):
+                order = rng.permutation(n) if self.shuffle else np.arange(n)
+                for block in gen_batches(n, self.block_size):
+                    rows = X[order[block]].astype(np.float64) - mean
+                    state = linear_block(state, rows, gain, shares, lower, n)
+                n_iter += 1
+                if self.callback is not None:
+                    self._publish(state, X.dtype, rng, n_iter, X)
+                    if self.callback(FitProgress(n_iter, last, None, self)):
+                        break
+        except DivergenceError:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        except KeyboardInterrupt:
+            warn_interrupted(f"after {n_iter} passes, {state.track.t} steps", stacklevel=4)
+        self._publish(state, X.dtype, rng, n_iter, X)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -433,7 +430,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """Set all attributes; the variances are those of X if it is given."""
         norms = np.sqrt(np.sum(state.weights**2, axis=1))
         components = state.weights / np.where(norms > 0, norms, 1)[:, None]
-        mean = state.mean if self.center else np.zeros_like(state.total)
+        mean = state.total / state.n_samples if self.center else np.zeros_like(state.total)
         if X is None:
             shrink = np.where(norms > 0, norms**2, 1) * (state.track.weight or 1.0)
             variance = state.track.energy / shrink

@@ -33,14 +33,13 @@ from ..operators import KernelOperator, MatrixOperator
 from ..progress import FitProgress, warn_interrupted
 from ..threads import one_blas_thread
 from .gains import AUTO, Factor, Gain, named_gain
-from .steps import NONE, RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps, rollback
+from .steps import NONE, RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
 
 # Norm of a component at the end, where 1 is right, that is a failure.
 TOO_LONG = 2.0
-# Steps of a trial run of auto-tuning: at least this many, or a part of the samples.
-TRIAL_STEPS, TRIAL_PART = 1000, 0.02
-# Samples by which trial runs are judged.
-PROBES = 256
+# Steps of a trial run of auto-tuning: at least so many, or a part of the samples; and how many
+# samples it is judged by.
+TRIAL_STEPS, TRIAL_PART, PROBES = 1000, 0.02, 256
 # Values tried are 5, 2 and 1 times powers of ten, from 500 downwards, where the kernel has k'(x, x)
 # of about 1: gains other than KHA/et* and KHA/e are as large as the kernel is small.
 LARGEST, DECADES = 500.0, 14
@@ -159,9 +158,6 @@ def kernel_reconstruction_error(operator, A: np.ndarray) -> float:
     return float(np.sqrt(max(square, 0.0)))
 
 
-# Choosing the gain
-
-
 class Trials:
     """Short runs from the same start A, whose A K' is known, with the options of `run_pass`.
 
@@ -177,14 +173,14 @@ class Trials:
         self.rows = operator.rows(probes)
         self.sizes = self.rows[np.arange(len(probes)), probes].astype(np.float64)
 
-    def tune(self, gain: Gain, scale: float) -> Gain:
+    def tune(self, gain: Gain, plain: Gain, scale: float) -> Gain:
         """Return the gain with the best eta0, then mu: Algorithm 2, improved.
 
         The paper takes the largest value that does not diverge. That is at the edge of what works,
-        so values below it are tried as long as the error gets smaller. `scale` is the mean of
-        k'(x, x).
+        so values below it are tried as long as the error gets smaller. `plain` is the gain without
+        meta-descent, `scale` the mean of k'(x, x).
         """
-        plain, top = gain.without_adaptation(), LARGEST / scale if scale > 0 else LARGEST
+        top = LARGEST / scale if scale > 0 else LARGEST
         if gain.eta0 == AUTO:
             free = gain.uses_eigenvalues and not gain.normalises
             values = ladder(LARGEST if free else top)
@@ -237,9 +233,6 @@ def descend(error: Callable[[float], float], values: Iterator[float], worst=np.i
     return best if best or np.isfinite(worst) else value
 
 
-# A whole run
-
-
 @dataclass
 class Run:
     """A kernel Hebbian iteration: how it goes, where it started and where it stands."""
@@ -264,7 +257,7 @@ class Run:
         `run_pass` but for the limit.
         """
         asked = gain = named_gain(gain, n_passes)
-        tuned = AUTO in (gain.eta0, gain.mu)
+        plain, tuned = gain.without_adaptation().with_values(eta0=1.0), AUTO in (gain.eta0, gain.mu)
         n, trace = operator.shape[0], operator.trace()
         means = operator.means().astype(operator.dtype) if operator.center else None
         if isinstance(A, Integral):
@@ -278,7 +271,7 @@ class Run:
         options["limit"] = RUNAWAY * max(1.0, float(np.max((A @ rows.T) ** 2) / size))
         AK = (operator @ A.T).T if tuned or gain.uses_eigenvalues or gain.adapts else None
         if tuned:
-            gain = Trials(operator, A, AK, order, options).tune(gain, trace / n)
+            gain = Trials(operator, A, AK, order, options).tune(gain, plain, trace / n)
         state = start_state(operator, A, gain, AK=AK)
         return cls(asked, gain, A, rng, rng.get_state(), order, means, state, options)
 
@@ -374,11 +367,11 @@ class KernelHebbian(KernelEstimator):
         "KHA-SMD*". Parameters that are "auto", as with a name, are tuned by short trial runs from
         the same start. 'auto' is KHA/et* with tau of half a pass to two passes.
     eigenvalue_updates : {'pass', 'iteration'}, default='iteration'
-        When a gain that uses eigenvalues estimates them anew: before every pass, as in most of the
-        paper's experiments, or at every step, which is better in few passes and costs little more.
+        When eigenvalues are estimated: before every pass, as in most of the paper's experiments, or
+        at every step, which is better in few passes and costs little more.
     init : array-like of shape (n_components, n_samples), default=None
-        Coefficients to start from. None draws them from N(0, 1 / (r tr K')), which is the paper's
-        N(0, 1 / (r l)) made independent of the scale of the kernel.
+        Coefficients to start from. None draws them from N(0, 1 / (r tr K')); in the paper tr K' is
+        l, which depends on the scale of the kernel.
     block_size : int, default=None
         Steps in a block. None is 96, or 128 for more than 32 components. The result does not
         depend on it, but for rounding.
@@ -505,15 +498,19 @@ class KernelHebbian(KernelEstimator):
         -------
         self : object
         """
-        with rollback(self):
-            operator, points = self._make_operator(X)
-            self.X_fit_ = X if points is None else points
-            run = self._begin(operator)
-            try:
-                self._iterate(operator, points, run)
-            except KeyboardInterrupt:
-                warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps", stacklevel=4)
-            code = self._publish(operator, points, run)
+        before = vars(self).copy()
+        operator, points = self._make_operator(X)
+        self.X_fit_ = X if points is None else points
+        run = self._begin(operator)
+        try:
+            self._iterate(operator, points, run)
+        except DivergenceError:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        except KeyboardInterrupt:
+            warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps", stacklevel=4)
+        code = self._publish(operator, points, run)
         if self.norms_.max() > TOO_LONG:
             text = (
                 f"components of norm {self.norms_.max():.2g}, where 1 is right: {self.gain_!r} was"
@@ -566,11 +563,9 @@ class KernelHebbian(KernelEstimator):
 
     def _iterate(self, operator, points, run: Run):
         n_blocks = -(-operator.shape[0] // run.options["block_size"])
-        last = run.n_passes + self.n_passes
-        name = run.gain.name if self.verbose else ""
-        description = {"desc": name, "unit": "block", "disable": not self.verbose}
-        with tqdm(total=n_blocks * self.n_passes, **description) as bar:
-            stop = False
+        last, stop, quiet = run.n_passes + self.n_passes, False, not self.verbose
+        name = "" if quiet else run.gain.name
+        with tqdm(total=n_blocks * self.n_passes, desc=name, unit="block", disable=quiet) as bar:
             while run.n_passes < last and not stop:
                 try:
                     run.one_pass(operator, bar)

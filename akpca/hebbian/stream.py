@@ -2,9 +2,8 @@
 
 Components w_i = sum_q A_iq phi(z_q) and the mean mu = sum_q c_q phi(z_q) are expanded in points
 that have been seen. A sample x makes one Hebbian step with phi(x) - mu, where mu is the mean of
-all samples so far, x included: the same rule as in :class:`akpca.GeneralizedHebbian`, so that with
-the linear kernel both are the same algorithm, and how the stream is cut into batches makes no
-difference. The step adds x to the points.
+all samples so far, x included, and joins the points. With the linear kernel this is the algorithm
+of :class:`akpca.GeneralizedHebbian`.
 
 A budget bounds their number. Pivoted Cholesky decomposition of the kernel matrix of the points says
 which of them span the others best; components and mean are projected on these. What is lost by
@@ -29,7 +28,7 @@ from ..kernels import Kernel
 from ..threads import one_blas_thread
 from .gains import AUTO, Factor, Gain
 from .generalized import Track, check_lengths, checked_stream_gain, tracked_steps
-from .steps import Block, rollback
+from .steps import Block, DivergenceError
 
 # Samples from which `fit` draws its start.
 START_SAMPLES = 100
@@ -139,9 +138,8 @@ def compress(state: StreamState, kernel: Kernel, budget: int | None) -> StreamSt
 class KernelStream(KernelEstimator):
     """Kernel PCA of a stream: w_i <- w_i + eta_i y_i (phi' - sum_{j<=i} y_j w_j), y_i = w_i . phi'.
 
-    Each sample makes one Hebbian step with phi' = phi(x) - mean and joins the points in which the
-    components are expanded, so that time and memory grow with the stream; a `budget` of points
-    bounds both.
+    Here phi' = phi(x) - mean. Each sample joins the points in which the components are expanded, so
+    that time and memory grow with the stream; a `budget` of points bounds both.
 
     Parameters
     ----------
@@ -255,8 +253,13 @@ class KernelStream(KernelEstimator):
         -------
         self : object
         """
-        with rollback(self):
+        before = vars(self).copy()
+        try:
             return self._take(X, first=True, n_start=max(START_SAMPLES, self.n_components))
+        except DivergenceError:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
