@@ -12,23 +12,20 @@ from numba import njit
 
 
 @njit(cache=True, error_model="numpy")
-def _precondition(eigenvalues, reciprocal, normalised, scale):
-    """As `akpca.hebbian.gains.precondition`, into `scale`."""
+def _precondition(eigenvalues, reciprocal, normalised):
+    """As `akpca.hebbian.gains.precondition`."""
     largest = eigenvalues.max()
     if not reciprocal or largest <= 0:
-        scale[:] = 1
-        return
+        return np.ones(len(eigenvalues))
     norm = np.sqrt(np.sum(eigenvalues**2)) if normalised else 1.0
-    for i in range(len(scale)):
-        scale[i] = norm / max(eigenvalues[i], 1e-10 * largest)
+    return norm / np.maximum(eigenvalues, 1e-10 * largest)
 
 
 @njit(cache=True, error_model="numpy")
 def _deflate(M, m, y, w, lower, total):
     """M <- M - diag(w) lt(1 y^T) M for the first m columns, in place."""
     r = len(y)
-    for c in range(m):
-        total[c] = 0
+    total[:m] = 0
     if not lower:
         for i in range(r):
             for c in range(m):
@@ -45,8 +42,7 @@ def _deflate(M, m, y, w, lower, total):
 def _deflate_pair(M, N, m, y, z, w, v, xi, totals):
     """Both halves of S <- T S with meta-descent, N first: it needs the old M."""
     of_y, of_z, of_n = totals[0], totals[1], totals[2]
-    for c in range(m):
-        of_y[c] = of_z[c] = of_n[c] = 0
+    totals[:, :m] = 0
     for i in range(len(y)):
         for c in range(m):
             of_y[c] += y[i] * M[i, c]
@@ -76,13 +72,10 @@ def plain_steps(vectors, gains, lower):
     """See `akpca.hebbian.steps.plain_steps`."""
     b, r = gains.shape
     M, outputs, total = np.zeros((r, r + b)), np.empty((r, b)), np.empty(r + b)
-    w = np.empty(r)
-    for i in range(r):
-        M[i, i] = 1
+    np.fill_diagonal(M, 1)
     for j in range(b):
         y = np.dot(M, vectors[j])
-        for i in range(r):
-            w[i] = gains[j, i] * y[i]
+        w = gains[j] * y
         _deflate(M, r + j, y, w, lower, total)
         M[:, r + j] = w
         outputs[:, j] = y
@@ -101,20 +94,17 @@ def adapting_steps(block, rates, state):
     scale = rates.scale.copy()
     M, N, outputs = np.zeros((r, rows + b)), np.zeros((r, rows + b)), np.empty((r, b))
     totals = np.empty((3, max(rows + b, 2 * r)))
-    w, v, z = np.empty(r), np.empty(r), np.zeros(r)
-    both = np.empty((r, 2 * r))  # [A K' A^T, A K' B^T] on their way
-    for i in range(r):
-        M[i, i] = 1
-        if adapts:
-            N[i, r + i] = 1
+    z, both = np.zeros(r), np.empty((r, 2 * r))  # [A K' A^T, A K' B^T] on their way
+    np.fill_diagonal(M, 1)
+    if adapts:
+        np.fill_diagonal(N[:, r:], 1)
     for j in range(b):
         m = rows + j
         y = np.dot(M, stack[j, 0])
         if every_step:
             a, u = np.dot(M, stack[j, 1]), np.dot(M, stack[j, 2])
-            for i in range(r):
-                eigenvalues[i] = np.sqrt(R[i, i] / C[i, i])
-            _precondition(eigenvalues, rates.reciprocal, rates.normalised, scale)
+            eigenvalues = np.sqrt(np.diag(R) / np.diag(C))
+            scale = _precondition(eigenvalues, rates.reciprocal, rates.normalised)
         if adapts:
             z = np.dot(N, stack[j, 0])
             for i in range(r):
@@ -122,10 +112,9 @@ def adapting_steps(block, rates, state):
                 for k in range(i + 1):
                     total += y[k] * crossed[i, k]
                 rho[i] += rates.mu * y[i] * (z[i] - total)
-        for i in range(r):
-            d = rates.schedule[j] * scale[i] * np.exp(rho[i])
-            w[i] = d * y[i]
-            v[i] = w[i] + xi * d * z[i]
+        d = rates.schedule[j] * scale * np.exp(rho)
+        w = d * y
+        v = w + xi * d * z
         if adapts:
             Ts, Tz = y.copy().reshape(r, 1), z.copy().reshape(r, 1)
             _deflate_pair(Ts, Tz, 1, y, z, w, v, xi, totals)

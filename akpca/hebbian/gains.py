@@ -14,10 +14,7 @@ s     MetaDescent(mu, xi)     exp(rho_i), rho_i adapted           learn the rest
 
 with the equation numbers of Günter, Schraudolph and Vishwanathan, JMLR 8, 2007. The eigenvalues
 are those of the (centred) kernel matrix, not divided by the number of samples. Factors are
-multiplied with ``*``, and the product knows what the paper calls it:
-
->>> Constant(5) * Annealing(passes=3) * ReciprocalEigenvalues() * MetaDescent(mu=0.05)
-KHA-SMD*(eta0=5, tau=3 passes, mu=0.05, xi=0.99)
+multiplied with ``*``, and the product, a `Gain`, knows what the paper calls it.
 """
 
 from __future__ import annotations
@@ -32,6 +29,8 @@ AUTO = "auto"
 
 
 def _check_number(name: str, value, low: float, *, high: float = np.inf, open_low=True) -> None:
+    if isinstance(value, str) and value == AUTO and name in ("eta0", "mu"):
+        return
     inside = isinstance(value, Real) and (low < value if open_low else low <= value)
     if not (inside and value <= high and np.isfinite(value)):
         bound = f"> {low:g}" if open_low else f">= {low:g}"
@@ -53,8 +52,7 @@ class Constant(Factor):
     eta0: float | str
 
     def __post_init__(self):
-        if not (isinstance(self.eta0, str) and self.eta0 == AUTO):
-            _check_number("eta0", self.eta0, 0)
+        _check_number("eta0", self.eta0, 0)
 
 
 @dataclass(frozen=True)
@@ -107,8 +105,7 @@ class MetaDescent(Factor):
     xi: float = 0.99
 
     def __post_init__(self):
-        if not (isinstance(self.mu, str) and self.mu == AUTO):
-            _check_number("mu", self.mu, 0, open_low=False)
+        _check_number("mu", self.mu, 0, open_low=False)
         _check_number("xi", self.xi, 0, high=1, open_low=False)
 
 
@@ -191,23 +188,19 @@ class Gain:
             if kinds.count(kind) > 1:
                 raise ValueError(f"a gain has each factor at most once, got two {kind.__name__}")
         found = dict(zip(kinds, self.factors, strict=True))
-        constant, meta = found.get(Constant), found.get(MetaDescent)
         self.__dict__.update(
             factors=tuple(found[kind] for kind in _FACTORS.values() if kind in found),
-            eta0=None if constant is None else constant.eta0,
-            mu=0.0 if meta is None else meta.mu,
-            xi=0.0 if meta is None else meta.xi,
-            adapts=meta is not None,
+            eta0=getattr(found.get(Constant), "eta0", None),
+            mu=getattr(found.get(MetaDescent), "mu", 0.0),
+            xi=getattr(found.get(MetaDescent), "xi", 0.0),
+            adapts=MetaDescent in found,
             uses_eigenvalues=ReciprocalEigenvalues in found,
             normalises=EigenvalueNorm in found,
         )
 
     def __mul__(self, other) -> Gain:
-        if isinstance(other, Gain):
-            return Gain(self.factors + other.factors)
-        if isinstance(other, Factor):
-            return Gain((*self.factors, other))
-        return NotImplemented
+        other = Gain((other,)) if isinstance(other, Factor) else other
+        return Gain(self.factors + other.factors) if isinstance(other, Gain) else NotImplemented
 
     def get(self, kind: type[Factor]):
         """Return the factor of this kind, or None."""
@@ -242,19 +235,17 @@ class Gain:
         tau = annealing.tau(n_samples)
         return self.eta0 * tau / (np.asarray(t, dtype=float) + tau)
 
-    def preconditioner(self, eigenvalues: np.ndarray) -> np.ndarray:
-        """Return the part that depends on the eigenvalues, shape (r,)."""
-        return precondition(np.asarray(eigenvalues, float), self.uses_eigenvalues, self.normalises)
-
     def rates(self, t: np.ndarray, eigenvalues: np.ndarray, n_samples: int | None) -> Rates:
         """Return what the steps t of a block need to know of the gain."""
-        values = self.schedule(t, n_samples), self.preconditioner(eigenvalues)
-        kind = self.uses_eigenvalues, self.normalises, self.adapts
-        return Rates(*values, *kind, float(self.mu), float(self.xi))
+        kind = self.uses_eigenvalues, self.normalises
+        scale = precondition(np.asarray(eigenvalues, float), *kind)
+        parts = *kind, self.adapts, float(self.mu), float(self.xi)
+        return Rates(self.schedule(t, n_samples), scale, *parts)
 
     def __call__(self, t, eigenvalues, n_samples=None) -> np.ndarray:
         """Return the gain of every component at step t, without what meta-descent adapts."""
-        return self.schedule(t, n_samples) * self.preconditioner(eigenvalues)
+        kind = self.uses_eigenvalues, self.normalises
+        return self.schedule(t, n_samples) * precondition(np.asarray(eigenvalues, float), *kind)
 
     @property
     def name(self) -> str:
@@ -290,8 +281,6 @@ def make_gain(name: str, *, eta0=AUTO, tau: float | None = None, mu=AUTO, xi: fl
 
     Examples
     --------
-    >>> make_gain("KHA/et", eta0=0.2)
-    KHA/et(eta0=0.2, tau=1 passes)
     >>> make_gain("KHA/ts", eta0=2, tau=1, mu=1)
     KHA/ts(eta0=2, tau=1 passes, mu=1, xi=0.99)
     """
@@ -319,8 +308,6 @@ def make_gain(name: str, *, eta0=AUTO, tau: float | None = None, mu=AUTO, xi: fl
 def named_gain(gain: str | Factor | Gain, n_passes: int) -> Gain:
     """Return the gain that an estimator was given; 'auto' depends on its number of passes."""
     if isinstance(gain, str):
-        if gain == AUTO:
-            # annealing that starts within the passes that there are
-            return make_gain("KHA/et*", tau=min(2.0, max(0.5, n_passes / 5)))
-        return make_gain(gain)
+        tau = min(2.0, max(0.5, n_passes / 5))  # starts within the passes that there are
+        return make_gain("KHA/et*", tau=tau) if gain == AUTO else make_gain(gain)
     return (Gain((gain,)) if isinstance(gain, Factor) else gain).check()

@@ -9,15 +9,14 @@ with the equation numbers of Günter, Schraudolph and Vishwanathan, JMLR 8, 2007
 triangle. Nothing is stored but W and a few sums, and no sample is needed twice. Steps are made in
 exact blocks, see :mod:`akpca.hebbian.steps`.
 
-How large may a step be? gain="auto" has an answer that needs no tuning: component i gets
+With gain="auto", which needs no tuning, component i gets
 
     eta_i = 1 / max(sum_s (s / t)^p y_i(s)^2, ||x||^2, ||y||^2)
 
-The sum is about t lambda_i / (p + 1), so that eta_i is near (p + 1) / (t lambda_i): it falls with
-time, and components of small variance learn as fast as the others (Chen and Chang, 1995, with
-p = 0). The forgetting power p lets go of the outputs of early, wrong weights. The two other terms
-bound what a single sample can do, at the start and when an outlier comes: no entry of eta_i y_i y_j
-exceeds 1. All terms scale with the data, so the result does not depend on their unit.
+The sum is about t lambda_i / (p + 1), so eta_i falls with time, and components of small variance
+learn as fast as the others (Chen and Chang, 1995, with p = 0). The forgetting power p lets go of
+the outputs of early, wrong weights. The other terms bound what a single sample can do, be it the
+first or an outlier. All terms scale with the data, so the result does not depend on their unit.
 """
 
 from __future__ import annotations
@@ -43,9 +42,7 @@ from ..kernels import BLOCK_ROWS
 from ..progress import FitProgress, warn_interrupted
 from ..threads import one_blas_thread
 from .gains import AUTO, EigenvalueNorm, Factor, Gain, MetaDescent
-from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps, rollback
-
-RULES = ("sanger", "oja")
+from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
 
 # p above: gains of about 8 / (t lambda_i). Smaller ones separate close eigenvalues too slowly,
 # larger ones follow every sample too far.
@@ -69,26 +66,15 @@ class LinearState:
     total: np.ndarray  # (d,), sum of the samples behind the mean
     n_samples: int = 0  # number of them
 
-    @property
-    def mean(self) -> np.ndarray:
-        """Mean of the samples so far, shape (d,)."""
-        return self.total / max(self.n_samples, 1)
-
-
-def start_state(n_components: int, n_features: int, random_state) -> LinearState:
-    """Return random orthonormal weights before the first step."""
-    G = random_state.standard_normal((n_features, n_components))
-    weights = np.ascontiguousarray(np.linalg.qr(G)[0].T)
-    return LinearState(weights, Track(np.zeros(n_components)), np.zeros(n_features))
-
 
 def linear_block(state: LinearState, X, gain: Gain | None, shares, lower=True, n_samples=None):
     """Return the state after one step for every row of X, centred samples in float64.
 
     The other arguments are those of `tracked_steps`.
     """
-    block = Block.of(state.weights @ X.T, X @ X.T)
-    with np.errstate(all="ignore"):  # what overflows is found right below
+    flops = 2 * len(X) * X.shape[1] * (len(X) + len(state.weights))
+    with one_blas_thread(flops), np.errstate(all="ignore"):  # what overflows is found right below
+        block = Block.of(state.weights @ X.T, X @ X.T)
         Theta, C, track = tracked_steps(block, gain, state.track, shares, lower, n_samples)
         weights = Theta @ state.weights + C @ X
         check_lengths(np.sum(weights**2, axis=1), gain, track.t, block)
@@ -99,12 +85,12 @@ def check_lengths(squares: np.ndarray, gain: Gain | None, t: int, block: Block) 
     """Raise a DivergenceError if components, of these squared lengths, have run away by step t."""
     if squares.max() <= RUNAWAY:  # which is false if it is not a number
         return
-    advice = (
-        "the squares of these values overflow; scale the data"
-        if gain is None
-        else f"samples here have ||x||^2 up to {block.sizes.max():.3g}, and a step is safe while "
-        "gain * ||x||^2 < 1. Take a smaller eta0, or gain='auto'"
-    )
+    advice = "the squares of these values overflow; scale the data"
+    if gain is not None:
+        advice = (
+            f"samples here have ||x||^2 up to {block.sizes.max():.3g}, and a step is safe while "
+        )
+        advice += "gain * ||x||^2 < 1. Take a smaller eta0, or gain='auto'"
     raise DivergenceError(
         f"gain={gain or AUTO!r} is too large: the weights ran away by step {t}; {advice}"
     )
@@ -193,15 +179,13 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     gain : 'auto' or Gain, default='auto'
         Size of the steps. 'auto' needs no tuning, see :mod:`akpca.hebbian.generalized`. Otherwise
         a product of `Constant(eta0)`, `Annealing` (with `iterations` in a stream) and
-        `ReciprocalEigenvalues` of :mod:`akpca.hebbian.gains`. The eigenvalues are those of the
-        covariance matrix (for 'oja' their mean), estimated from the outputs at every step. So
-        eta0 beside them is a pure number below 1, and as first estimates are rough, these steps
-        stay below 1 / max(||x||^2, ||y||^2).
+        `ReciprocalEigenvalues` of :mod:`akpca.hebbian.gains`. These eigenvalues are those of the
+        covariance matrix (for 'oja' their mean), estimated from the outputs at every step, and the
+        gain stays below 1 / max(||x||^2, ||y||^2), as the first estimates are rough.
     shuffle : bool, default=True
         Whether each pass of `fit` takes the samples in a new random order.
     block_size : int, default=64
-        Steps made by one set of matrix products. The result does not depend on it, but for
-        rounding.
+        Steps made by one set of matrix products. It changes of the result only the rounding.
     n_passes : int, default=10
         Passes of `fit` over the data.
     warm_start : bool, default=False
@@ -211,8 +195,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     verbose : bool, default=False
         Show a progress bar over the passes of `fit`.
     callback : callable, default=None
-        Called with a :class:`akpca.progress.FitProgress` after every pass of `fit`; a true answer
-        ends the fit.
+        Called with a :class:`akpca.progress.FitProgress` after every pass; true ends the fit.
 
     Attributes
     ----------
@@ -231,20 +214,12 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Samples behind `mean_`: those of the last `fit`, plus those of the stream since.
     n_iter_, n_steps_ : int
         Passes and steps made, those of earlier warm starts included. A stream counts as one pass.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    n_features_in_, feature_names_in_
 
     See Also
     --------
     KernelStream : The same in the feature space of a kernel.
     sklearn.decomposition.IncrementalPCA : PCA of a stream in large batches.
-
-    Notes
-    -----
-    `partial_fit` centres each sample by the mean of the samples up to and including it, `fit` by
-    the mean of the data. So only with center=False does `fit` with n_passes=1 and shuffle=False
-    make exactly the steps of `partial_fit` with the same samples. The longer the stream, the less
-    the two differ otherwise.
 
     References
     ----------
@@ -266,7 +241,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "rule": [StrOptions(set(RULES))],
+        "rule": [StrOptions({"sanger", "oja"})],
         "center": ["boolean"],
         "gain": [StrOptions({AUTO}), Gain, Factor],
         "shuffle": ["boolean"],
@@ -321,37 +296,40 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         -------
         self : object
         """
-        goes_on = self.warm_start and hasattr(self, "_state")
-        with rollback(self):
-            X, gain, rng, state, n_iter = self._begin(X, goes_on, "fit")
-            n, last = len(X), n_iter + self.n_passes
-            state = replace(state, total=X.sum(axis=0, dtype=np.float64), n_samples=n)
-            lower = self.rule == "sanger"
-            mean, shares = (state.mean, 1 - 1 / n) if self.center else (0.0, 1.0)
-            try:
-                for _ in tqdm(range(self.n_passes), "passes", disable=not self.verbose):
-                    order = rng.permutation(n) if self.shuffle else np.arange(n)
-                    with self._threads():
-                        for block in gen_batches(n, self.block_size):
-                            rows = X[order[block]].astype(np.float64) - mean
-                            state = linear_block(state, rows, gain, shares, lower, n)
-                    n_iter += 1
-                    if self.callback is not None:
-                        self._publish(state, X.dtype, rng, n_iter, X)
-                        if self.callback(FitProgress(n_iter, last, None, self)):
-                            break
-            except KeyboardInterrupt:
-                warn_interrupted(f"after {n_iter} passes, {state.track.t} steps", stacklevel=4)
-            self._publish(state, X.dtype, rng, n_iter, X)
+        before, goes_on = vars(self).copy(), self.warm_start and hasattr(self, "_state")
+        X, gain, rng, state, n_iter = self._begin(X, goes_on, "fit")
+        n, last = len(X), n_iter + self.n_passes
+        state = replace(state, total=X.sum(axis=0, dtype=np.float64), n_samples=n)
+        lower = self.rule == "sanger"
+        mean, shares = (state.total / n, 1 - 1 / n) if self.center else (0.0, 1.0)
+        try:
+            for _ in tqdm(range(self.n_passes), "passes", disable=not self.verbose):
+                order = rng.permutation(n) if self.shuffle else np.arange(n)
+                for block in gen_batches(n, self.block_size):
+                    rows = X[order[block]].astype(np.float64) - mean
+                    state = linear_block(state, rows, gain, shares, lower, n)
+                n_iter += 1
+                if self.callback is not None:
+                    self._publish(state, X.dtype, rng, n_iter, X)
+                    if self.callback(FitProgress(n_iter, last, None, self)):
+                        break
+        except DivergenceError:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        except KeyboardInterrupt:
+            warn_interrupted(f"after {n_iter} passes, {state.track.t} steps", stacklevel=4)
+        self._publish(state, X.dtype, rng, n_iter, X)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
         """Take in the next samples of a stream, one step each.
 
-        How a stream is cut into batches makes no difference beyond rounding. A batch that is
-        refused, or in which the gain turns out too large (:class:`akpca.DivergenceError`), leaves
-        no trace.
+        How a stream is cut into batches makes no difference beyond rounding. A batch in which the
+        gain turns out too large (:class:`akpca.DivergenceError`) leaves no trace. Each sample is
+        centred by the mean of the samples up to and including it, where `fit` takes the mean of the
+        data; with center=False a `fit` of one pass without `shuffle` makes exactly the same steps.
 
         Parameters
         ----------
@@ -364,17 +342,16 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         first = not hasattr(self, "_state")
         X, gain, rng, state, n_iter = self._begin(X, not first, "partial_fit")
-        with self._threads():
-            for block in gen_batches(len(X), self.block_size):
-                rows = X[block].astype(np.float64)
-                counts = state.n_samples + 1 + np.arange(len(rows))
-                # one running sum, in the order of the samples, however the stream is cut
-                totals = np.cumsum(np.vstack([state.total, rows]), axis=0)[1:]
-                if self.center:
-                    rows -= totals / counts[:, None]
-                shares = 1 - 1 / counts if self.center else 1.0
-                state = linear_block(state, rows, gain, shares, self.rule == "sanger")
-                state = replace(state, total=totals[-1], n_samples=int(counts[-1]))
+        for block in gen_batches(len(X), self.block_size):
+            rows = X[block].astype(np.float64)
+            counts = state.n_samples + 1 + np.arange(len(rows))
+            # one running sum, in the order of the samples, however the stream is cut
+            totals = np.cumsum(np.vstack([state.total, rows]), axis=0)[1:]
+            if self.center:
+                rows -= totals / counts[:, None]
+            shares = 1 - 1 / counts if self.center else 1.0
+            state = linear_block(state, rows, gain, shares, self.rule == "sanger")
+            state = replace(state, total=totals[-1], n_samples=int(counts[-1]))
         self._publish(state, X.dtype if first else self.components_.dtype, rng, max(n_iter, 1))
         return self
 
@@ -399,8 +376,8 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def inverse_transform(self, X):
         """Return, for each code, the sample nearest to the mean that has this code.
 
-        That is mean + V^+ y with the pseudo-inverse V^+, which is V^T as soon as the components
-        are orthogonal. So the reconstruction of a sample is its projection on their span.
+        That is mean + V^+ y with the pseudo-inverse V^+, so that a sample is reconstructed as its
+        projection on the span of the components.
 
         Parameters
         ----------
@@ -428,7 +405,10 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return tags
 
     def _begin(self, X, goes_on: bool, method: str):
-        """Return samples and gain, checked, random numbers, the state and its passes so far."""
+        """Return checked samples and gain, random numbers, the state and its passes so far.
+
+        A state that is new has random orthonormal weights.
+        """
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=not goes_on)
         r, (n, d) = self.n_components, X.shape
         if r > d or (method == "fit" and r > n):
@@ -437,7 +417,8 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         gain = checked_stream_gain(self.gain)
         if not goes_on:
             rng = check_random_state(self.random_state)
-            return X, gain, rng, start_state(r, d, rng), 0
+            weights = np.ascontiguousarray(np.linalg.qr(rng.standard_normal((d, r)))[0].T)
+            return X, gain, rng, LinearState(weights, Track(np.zeros(r)), np.zeros(d)), 0
         if r != len(self._state.weights):
             raise ValueError(
                 f"n_components={r}, but this {type(self).__name__} goes on from "
@@ -445,16 +426,11 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             )
         return X, gain, deepcopy(self._rng), self._state, self.n_iter_
 
-    def _threads(self):
-        """Return the context for loops over blocks of samples."""
-        b = self.block_size
-        return one_blas_thread(2 * b * self.n_features_in_ * (b + self.n_components))
-
     def _publish(self, state: LinearState, dtype, rng, n_iter: int, X=None) -> None:
         """Set all attributes; the variances are those of X if it is given."""
         norms = np.sqrt(np.sum(state.weights**2, axis=1))
         components = state.weights / np.where(norms > 0, norms, 1)[:, None]
-        mean = state.mean if self.center else np.zeros_like(state.total)
+        mean = state.total / state.n_samples if self.center else np.zeros_like(state.total)
         if X is None:
             shrink = np.where(norms > 0, norms**2, 1) * (state.track.weight or 1.0)
             variance = state.track.energy / shrink

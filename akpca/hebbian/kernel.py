@@ -33,14 +33,13 @@ from ..operators import KernelOperator, MatrixOperator
 from ..progress import FitProgress, warn_interrupted
 from ..threads import one_blas_thread
 from .gains import AUTO, Factor, Gain, named_gain
-from .steps import NONE, RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps, rollback
+from .steps import NONE, RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
 
 # Norm of a component at the end, where 1 is right, that is a failure.
 TOO_LONG = 2.0
-# Steps of a trial run of auto-tuning: at least this many, or a part of the samples.
-TRIAL_STEPS, TRIAL_PART = 1000, 0.02
-# Samples by which trial runs are judged.
-PROBES = 256
+# Steps of a trial run of auto-tuning: at least so many, or a part of the samples; and how many
+# samples it is judged by.
+TRIAL_STEPS, TRIAL_PART, PROBES = 1000, 0.02, 256
 # Values tried are 5, 2 and 1 times powers of ten, from 500 downwards, where the kernel has k'(x, x)
 # of about 1: gains other than KHA/et* and KHA/e are as large as the kernel is small.
 LARGEST, DECADES = 500.0, 14
@@ -135,9 +134,12 @@ def run_pass(
     `kernel_block`.
     """
     state = refresh(state, gain, every_step=every_step)
-    for block in gen_batches(len(order), block_size):
-        state = kernel_block(operator, state, gain, order[block], limit)
-        yield state
+    samples = getattr(operator, "X", None)  # from which rows are computed
+    width = len(state.S) + (0 if samples is None else samples.shape[1])
+    with one_blas_thread(2 * block_size * operator.shape[0] * width):
+        for block in gen_batches(len(order), block_size):
+            state = kernel_block(operator, state, gain, order[block], limit)
+            yield state
 
 
 def kernel_reconstruction_error(operator, A: np.ndarray) -> float:
@@ -156,9 +158,6 @@ def kernel_reconstruction_error(operator, A: np.ndarray) -> float:
     return float(np.sqrt(max(square, 0.0)))
 
 
-# Choosing the gain
-
-
 class Trials:
     """Short runs from the same start A, whose A K' is known, with the options of `run_pass`.
 
@@ -174,14 +173,14 @@ class Trials:
         self.rows = operator.rows(probes)
         self.sizes = self.rows[np.arange(len(probes)), probes].astype(np.float64)
 
-    def tune(self, gain: Gain, scale: float) -> Gain:
+    def tune(self, gain: Gain, plain: Gain, scale: float) -> Gain:
         """Return the gain with the best eta0, then mu: Algorithm 2, improved.
 
         The paper takes the largest value that does not diverge. That is at the edge of what works,
-        so values below it are tried as long as the error gets smaller. `scale` is the mean of
-        k'(x, x).
+        so values below it are tried as long as the error gets smaller. `plain` is the gain without
+        meta-descent, `scale` the mean of k'(x, x).
         """
-        plain, top = gain.without_adaptation(), LARGEST / scale if scale > 0 else LARGEST
+        top = LARGEST / scale if scale > 0 else LARGEST
         if gain.eta0 == AUTO:
             free = gain.uses_eigenvalues and not gain.normalises
             values = ladder(LARGEST if free else top)
@@ -197,9 +196,8 @@ class Trials:
         """Return the mean squared distance of the probes to the span found; inf if it diverged."""
         state = start_state(self.operator, self.A, gain, track=True, AK=self.AK)
         try:
-            with block_threads(self.operator, state, self.options["block_size"]):
-                blocks = run_pass(self.operator, state, gain, self.order, **self.options)
-                state = deque(blocks, maxlen=1).pop()  # the last
+            blocks = run_pass(self.operator, state, gain, self.order, **self.options)
+            state = deque(blocks, maxlen=1).pop()  # the last
         except DivergenceError:
             return np.inf
         # ||phi' - V V^T phi'||^2 with components V that need not be orthonormal yet
@@ -235,16 +233,6 @@ def descend(error: Callable[[float], float], values: Iterator[float], worst=np.i
     return best if best or np.isfinite(worst) else value
 
 
-# A whole run
-
-
-def block_threads(operator, state: KernelState, block_size: int):
-    """Return a context with as many BLAS threads as the products of a block are worth."""
-    samples = getattr(operator, "X", None)  # from which rows are computed
-    width = len(state.S) + (0 if samples is None else samples.shape[1])
-    return one_blas_thread(2 * block_size * operator.shape[0] * width)
-
-
 @dataclass
 class Run:
     """A kernel Hebbian iteration: how it goes, where it started and where it stands."""
@@ -269,7 +257,7 @@ class Run:
         `run_pass` but for the limit.
         """
         asked = gain = named_gain(gain, n_passes)
-        tuned = AUTO in (gain.eta0, gain.mu)
+        plain, tuned = gain.without_adaptation().with_values(eta0=1.0), AUTO in (gain.eta0, gain.mu)
         n, trace = operator.shape[0], operator.trace()
         means = operator.means().astype(operator.dtype) if operator.center else None
         if isinstance(A, Integral):
@@ -283,16 +271,15 @@ class Run:
         options["limit"] = RUNAWAY * max(1.0, float(np.max((A @ rows.T) ** 2) / size))
         AK = (operator @ A.T).T if tuned or gain.uses_eigenvalues or gain.adapts else None
         if tuned:
-            gain = Trials(operator, A, AK, order, options).tune(gain, trace / n)
+            gain = Trials(operator, A, AK, order, options).tune(gain, plain, trace / n)
         state = start_state(operator, A, gain, AK=AK)
         return cls(asked, gain, A, rng, rng.get_state(), order, means, state, options)
 
     def one_pass(self, operator, bar: tqdm) -> None:
         """Make a pass. An interrupt leaves the state after the last whole block."""
-        with block_threads(operator, self.state, self.options["block_size"]):
-            for state in run_pass(operator, self.state, self.gain, self.order, **self.options):
-                self.state = state
-                bar.update()
+        for state in run_pass(operator, self.state, self.gain, self.order, **self.options):
+            self.state = state
+            bar.update()
         self.n_passes += 1
         self.order = self.rng.permutation(operator.shape[0])
 
@@ -310,12 +297,10 @@ class Run:
         """
         asked, gain = self.asked, self.gain
         if AUTO not in (asked.eta0, asked.mu):
-            advice = f"give a smaller eta0, such as {next(ladder(gain.eta0 / 5)):g}, or eta0='auto'"
-            advice += f"; or a smaller mu than {gain.mu:g}" if gain.mu else ""
-            raise DivergenceError(
-                f"{gain!r} {error} of {n_passes} passes: the gain is too large for these data; "
-                f"{advice}"
-            ) from None
+            text = f"{gain!r} {error} of {n_passes} passes: the gain is too large for these data; "
+            text += f"give a smaller eta0, such as {next(ladder(gain.eta0 / 5)):g}, or eta0='auto'"
+            text += f"; or a smaller mu than {gain.mu:g}" if gain.mu else ""
+            raise DivergenceError(text) from None
         self.retreats += 1
         if asked.mu == AUTO and gain.mu > 0:
             # after a few attempts it is not worth more time
@@ -329,7 +314,7 @@ class Run:
             ) from None
         self.gain, self.n_passes = gain, 0
         self.rng.set_state(self.rng_state)
-        self.state = start_state(operator, self.start, gain, every_step=self.options["every_step"])
+        self.state = start_state(operator, self.start, gain)
         self.order = self.rng.permutation(operator.shape[0])
 
 
@@ -382,24 +367,18 @@ class KernelHebbian(KernelEstimator):
         "KHA-SMD*". Parameters that are "auto", as with a name, are tuned by short trial runs from
         the same start. 'auto' is KHA/et* with tau of half a pass to two passes.
     eigenvalue_updates : {'pass', 'iteration'}, default='iteration'
-        When a gain that uses eigenvalues estimates them anew: before every pass, as in most of the
-        paper's experiments, or at every step, which is better in few passes and costs little more.
+        When eigenvalues are estimated: before every pass, as in most of the paper's experiments, or
+        at every step, which is better in few passes and costs little more.
     init : array-like of shape (n_components, n_samples), default=None
-        Coefficients to start from. None draws them from N(0, 1 / (r tr K')), which is the paper's
-        N(0, 1 / (r l)) made independent of the scale of the kernel.
+        Coefficients to start from. None draws them from N(0, 1 / (r tr K')); in the paper tr K' is
+        l, which depends on the scale of the kernel.
     block_size : int, default=None
         Steps in a block. None is 96, or 128 for more than 32 components. The result does not
         depend on it, but for rounding.
     memory_limit : float, default=2e9
         Bytes that the kernel matrix may take. Rows of a larger one are computed in every pass.
-    n_passes : int, default=10
-        Passes over the data, each in a new random order.
-    warm_start : bool, default=False
-        Go on from where the last `fit` to the same data ended, as if it had had more passes.
-    random_state : int, RandomState instance or None, default=None
-        Start and order of the samples.
-    verbose : bool, default=False
-        Show a progress bar.
+    n_passes, warm_start, random_state, verbose
+        As in :class:`akpca.GeneralizedHebbian`; a warm start needs the same data.
     callback : callable, default=None
         Called with a :class:`HebbianProgress` after every pass; a true answer ends the fit.
 
@@ -415,10 +394,8 @@ class KernelHebbian(KernelEstimator):
         Norms of the components that A stands for. Far from 1, more passes are needed.
     gain_ : Gain
         The gain that was used, with the parameters that were tuned.
-    n_iter_, n_steps_ : int
-        Passes and steps made, those before a warm start included.
-    n_samples_seen_ : int
-        Number of fitted samples.
+    n_samples_seen_, n_iter_, n_steps_ : int
+        Number of samples; passes and steps made, those before a warm start included.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features), or operator
         What was fitted.
     kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
@@ -521,22 +498,25 @@ class KernelHebbian(KernelEstimator):
         -------
         self : object
         """
-        with rollback(self):
-            operator, points = self._make_operator(X)
-            self.X_fit_ = X if points is None else points
-            run = self._begin(operator)
-            try:
-                self._iterate(operator, points, run)
-            except KeyboardInterrupt:
-                warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps", stacklevel=4)
-            code = self._publish(operator, points, run)
+        before = vars(self).copy()
+        operator, points = self._make_operator(X)
+        self.X_fit_ = X if points is None else points
+        run = self._begin(operator)
+        try:
+            self._iterate(operator, points, run)
+        except DivergenceError:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        except KeyboardInterrupt:
+            warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps", stacklevel=4)
+        code = self._publish(operator, points, run)
         if self.norms_.max() > TOO_LONG:
-            warnings.warn(
-                f"components of norm {self.norms_.max():.2g}, where 1 is right: {self.gain_!r} was "
-                "too large at the start; give a smaller one, or a smaller init",
-                ConvergenceWarning,
-                stacklevel=3,
+            text = (
+                f"components of norm {self.norms_.max():.2g}, where 1 is right: {self.gain_!r} was"
             )
+            text += " too large at the start; give a smaller one, or a smaller init"
+            warnings.warn(text, ConvergenceWarning, stacklevel=3)
         self._set_code(code)
         return self
 
@@ -569,10 +549,8 @@ class KernelHebbian(KernelEstimator):
         if self.warm_start and hasattr(self, "_run"):
             if self._run.start.shape != shape:
                 before = "{1} samples and {0} components".format(*self._run.start.shape)
-                raise ValueError(
-                    f"warm_start=True needs the data and n_components of the last fit: {before}, "
-                    f"got {n} and {r}"
-                )
+                text = "warm_start=True needs the data and n_components of the last fit"
+                raise ValueError(f"{text}: {before}, got {n} and {r}")
             options = {**self._run.options, **options}
             return replace(self._run, rng=deepcopy(self._run.rng), options=options)
         A = r
@@ -585,11 +563,9 @@ class KernelHebbian(KernelEstimator):
 
     def _iterate(self, operator, points, run: Run):
         n_blocks = -(-operator.shape[0] // run.options["block_size"])
-        last = run.n_passes + self.n_passes
-        name = run.gain.name if self.verbose else ""
-        description = {"desc": name, "unit": "block", "disable": not self.verbose}
-        with tqdm(total=n_blocks * self.n_passes, **description) as bar:
-            stop = False
+        last, stop, quiet = run.n_passes + self.n_passes, False, not self.verbose
+        name = "" if quiet else run.gain.name
+        with tqdm(total=n_blocks * self.n_passes, desc=name, unit="block", disable=quiet) as bar:
             while run.n_passes < last and not stop:
                 try:
                     run.one_pass(operator, bar)
@@ -605,14 +581,12 @@ class KernelHebbian(KernelEstimator):
                     bar.reset()
 
     def _report(self, run: Run, last: int) -> HebbianProgress:
-        gain, every_step = run.gain, run.options["every_step"]
-        state = refresh(run.state, gain, every_step=every_step)
-        eigenvalues, rho = state.small.eigenvalues, state.small.rho
-        schedule = float(gain.schedule(state.t, len(run.order)))
-        values = schedule * gain.preconditioner(eigenvalues)
-        scale = float(values[0] * eigenvalues[0]) if gain.uses_eigenvalues else schedule
-        eigenvalues = eigenvalues if gain.uses_eigenvalues else None
-        parts = state.A, eigenvalues, values * np.exp(rho), scale, rho
+        state, gain = refresh(run.state, run.gain, every_step=False), run.gain
+        eigenvalues, rho = state.small.eigenvalues, state.small.rho  # ones, if they are not used
+        values = gain(state.t, eigenvalues, len(run.order))
+        scale = float(values[0] * eigenvalues[0])
+        found = eigenvalues if gain.uses_eigenvalues else None
+        parts = state.A, found, values * np.exp(rho), scale, rho
         return HebbianProgress(run.n_passes, last, None, self, *parts)
 
     def _publish(self, operator, points, run: Run) -> KernelCode:
@@ -630,14 +604,12 @@ class KernelHebbian(KernelEstimator):
         self.components_ = (scale[:, None] * A64).astype(A.dtype)
         self.n_iter_, self.n_steps_, self.n_samples_seen_ = run.n_passes, run.state.t, n
         # sum_p A_ip (phi(x_p) - mean) = sum_p weights_pi phi(x_p), and its part along the mean
-        weights, mean = self.components_.T, {}
-        offset = np.zeros(len(A), A.dtype)
+        weights, offset, more = self.components_.T, np.zeros(len(A), A.dtype), {}
         if (means := run.means) is not None:
             weights = weights - weights.mean(axis=0)
             offset = means @ weights
             mean_square = float(means.mean(dtype=np.float64))
-            mean = {"mean_weights": np.full(n, 1 / n), "mean_square": mean_square, "means": means}
-        codes = (scale[:, None] * AK).T.astype(A.dtype)
-        targets = points if isinstance(points, np.ndarray) else None
-        known = {"codes": codes, "targets": targets}
-        return KernelCode(self.kernel_, points, weights, offset, **known, **mean)
+            more = {"mean_weights": np.full(n, 1 / n), "mean_square": mean_square, "means": means}
+        more["codes"] = (scale[:, None] * AK).T.astype(A.dtype)
+        more["targets"] = points if isinstance(points, np.ndarray) else None
+        return KernelCode(self.kernel_, points, weights, offset, **more)

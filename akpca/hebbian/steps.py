@@ -22,8 +22,6 @@ Notation and equation numbers: Günter, Schraudolph and Vishwanathan, JMLR 8, 20
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
@@ -41,18 +39,6 @@ NONE = np.zeros((0, 0))
 
 class DivergenceError(ArithmeticError):
     """A Hebbian iteration ran away: its gain is too large for these data."""
-
-
-@contextmanager
-def rollback(model) -> Iterator[None]:
-    """Give a model its attributes from before back if its iteration diverges."""
-    before = vars(model).copy()
-    try:
-        yield
-    except DivergenceError:
-        vars(model).clear()
-        vars(model).update(before)
-        raise
 
 
 class SmallState(NamedTuple):
@@ -123,6 +109,8 @@ def hebbian_steps(
 def step_functions():
     """Return the two functions below, or their compiled forms where numba is installed."""
     try:  # at first use: numba takes longer to import than the rest of the package
+        import numba  # noqa: F401
+
         from . import compiled
     except ImportError:
         return plain_steps, adapting_steps
@@ -151,8 +139,7 @@ def plain_steps(vectors, gains, lower):
 def adapting_steps(block, rates, state):
     """Do the same with meta-descent, or eigenvalues at every step, or A K' A^T kept.
 
-    Returns M and N, the parts of [Theta, W] that belong to A and B, the outputs, and the values of
-    the state after the block.
+    Returns the parts M and N of [Theta, W] for A and B, the outputs and the values of the state.
     """
     rho, eigenvalues, gram, cross, C, R = state
     scale, mu, xi = rates.scale, rates.mu, rates.xi

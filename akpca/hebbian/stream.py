@@ -2,9 +2,8 @@
 
 Components w_i = sum_q A_iq phi(z_q) and the mean mu = sum_q c_q phi(z_q) are expanded in points
 that have been seen. A sample x makes one Hebbian step with phi(x) - mu, where mu is the mean of
-all samples so far, x included: the same rule as in :class:`akpca.GeneralizedHebbian`, so that with
-the linear kernel both are the same algorithm, and how the stream is cut into batches makes no
-difference. The step adds x to the points.
+all samples so far, x included, and joins the points. With the linear kernel this is the algorithm
+of :class:`akpca.GeneralizedHebbian`.
 
 A budget bounds their number. Pivoted Cholesky decomposition of the kernel matrix of the points says
 which of them span the others best; components and mean are projected on these. What is lost by
@@ -29,7 +28,7 @@ from ..kernels import Kernel
 from ..threads import one_blas_thread
 from .gains import AUTO, Factor, Gain
 from .generalized import Track, check_lengths, checked_stream_gain, tracked_steps
-from .steps import Block, rollback
+from .steps import Block, DivergenceError
 
 # Samples from which `fit` draws its start.
 START_SAMPLES = 100
@@ -139,9 +138,8 @@ def compress(state: StreamState, kernel: Kernel, budget: int | None) -> StreamSt
 class KernelStream(KernelEstimator):
     """Kernel PCA of a stream: w_i <- w_i + eta_i y_i (phi' - sum_{j<=i} y_j w_j), y_i = w_i . phi'.
 
-    Each sample makes one Hebbian step with phi' = phi(x) - mean and joins the points in which the
-    components are expanded, so that time and memory grow with the stream; a `budget` of points
-    bounds both.
+    Here phi' = phi(x) - mean. Each sample joins the points in which the components are expanded, so
+    that time and memory grow with the stream; a `budget` of points bounds both.
 
     Parameters
     ----------
@@ -157,10 +155,8 @@ class KernelStream(KernelEstimator):
         Largest number of points that are kept. None keeps all samples of the stream.
     block_size : int, default=None
         As in :class:`akpca.KernelHebbian`; under a budget it changes the result slightly.
-    random_state : int, RandomState instance or None, default=None
-        Of the components at the start.
-    verbose : bool, default=False
-        Show a progress bar over the blocks of each call.
+    random_state, verbose
+        As in :class:`akpca.GeneralizedHebbian`.
 
     Attributes
     ----------
@@ -172,10 +168,8 @@ class KernelStream(KernelEstimator):
     lost_ : float
         Relative loss of the components' squared norms by projections on fewer points, added up;
         0 without a budget.
-    n_samples_seen_, n_steps_ : int
-        Samples seen, each of which made one step.
-    n_iter_ : int
-        Passes over the data: 1.
+    n_samples_seen_, n_steps_, n_iter_ : int
+        Samples seen, each of which made one step, in one pass.
     X_fit_, kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
         As in :class:`akpca.KernelHebbian`.
 
@@ -259,8 +253,13 @@ class KernelStream(KernelEstimator):
         -------
         self : object
         """
-        with rollback(self):
+        before = vars(self).copy()
+        try:
             return self._take(X, first=True, n_start=max(START_SAMPLES, self.n_components))
+        except DivergenceError:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
