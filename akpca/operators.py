@@ -329,33 +329,23 @@ class NormalizedOperator(KernelOperator):
     @cached_property
     def scale(self) -> np.ndarray:
         """D^-1/2, shape (n,), computed in one sweep at first use."""
-        degrees = self.shape[0] * super().means()
+        plain = KernelOperator(self.X, self.kernel, center=False, verbose=self.verbose)
+        degrees = self.shape[0] * plain.means()
         if degrees.min() <= 0:
             raise ValueError(f"{self.kernel!r} can't be normalised: a row sum is not positive")
-        return 1 / np.sqrt(degrees)
+        return (1 / np.sqrt(degrees)).astype(self.dtype)
 
-    def _matmat(self, V):
-        return self.scale[:, None] * super()._matmat(self.scale[:, None] * V)
+    def _tiles(self, *arguments):
+        for rows, columns, tile in super()._tiles(*arguments):
+            tile *= self.scale[columns]
+            tile *= self.scale[rows, None]
+            yield rows, columns, tile
 
     def rows(self, indices):  # noqa: D102
-        values = super().rows(indices)
-        values *= self.scale.astype(self.dtype)
-        values *= self.scale[np.asarray(indices), None].astype(self.dtype)
-        return values
+        return super().rows(indices) * self.scale * self.scale[np.asarray(indices), None]
 
-    def diagonal(self):  # noqa: D102
-        return self.plain_diagonal() * self.scale**2
-
-    def frobenius_norm(self):  # noqa: D102
-        def squares(tiles):
-            weights = self.scale**2
-            return sum(
-                (1 if rows.start == columns.start else 2)
-                * float(weights[rows] @ (tile.astype(np.float64) ** 2 @ weights[columns]))
-                for rows, columns, tile in tiles
-            )
-
-        return float(np.sqrt(self._sweep(squares)))
+    def plain_diagonal(self):  # noqa: D102
+        return super().plain_diagonal() * self.scale**2
 
     def dense(self):  # noqa: D102
         return CenteredOperator.dense(self)
