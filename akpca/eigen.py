@@ -361,7 +361,10 @@ def clean_eigenvalues(values: np.ndarray, noise: float) -> np.ndarray:
     """
     dtype, largest, smallest = values.dtype, values.max(), values.min()
     if largest < -noise:
-        raise ValueError(f"All eigenvalues are negative (maximum is {largest:g})")
+        raise ValueError(
+            f"All eigenvalues are negative (maximum is {largest:g}): the kernel matrix is not "
+            "positive semi-definite"
+        )
     if smallest < -max(MAX_NEGATIVE[dtype], noise, MAX_NEGATIVE_RATIO[dtype] * largest):
         raise indefinite_error("the kernel matrix")
     return np.where(values <= max(MAX_ZERO_RATIO[dtype] * largest, noise), 0, values).astype(dtype)

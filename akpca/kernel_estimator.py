@@ -127,7 +127,10 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Return a decoder, by name or as an object, fitted to the code."""
         targets = self._code.targets
         if targets is None or sparse.issparse(targets):
-            raise ValueError(f"preimage={preimage!r} needs dense samples, not kernel values")
+            raise ValueError(
+                f"preimage={preimage!r} needs dense samples, not a precomputed kernel, an operator "
+                "or sparse data"
+            )
         decoder = make_preimage(preimage) if isinstance(preimage, str) else clone(preimage)
         return decoder.fit(self._code)
 

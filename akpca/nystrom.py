@@ -240,7 +240,8 @@ class NystromKernelPCA(KernelEstimator):
         """Return samples as an operator, with the kernel that the parameters ask for."""
         if self.kernel == "precomputed":
             raise ValueError(
-                "kernel='precomputed' takes an operator that has samples, not a kernel matrix"
+                "kernel='precomputed' takes an operator that has samples, not a kernel matrix: "
+                "once that is computed, KernelPCA is exact"
             )
         X = self._validate(X, reset=reset)
         return KernelOperator(X, self._resolve_kernel(X.shape[1]) if reset else self.kernel_)
@@ -249,7 +250,9 @@ class NystromKernelPCA(KernelEstimator):
         if not self.orthonormal:
             raise AttributeError("partial_fit needs orthonormal=True, got False")
         if self.fit_inverse_transform:
-            raise AttributeError("partial_fit needs fit_inverse_transform=False, got True")
+            raise AttributeError(
+                "partial_fit needs fit_inverse_transform=False: codes change with every batch"
+            )
         return True
 
     @available_if(_takes_batches)
@@ -274,7 +277,7 @@ class NystromKernelPCA(KernelEstimator):
         n, X = operator.shape[0], operator.X
         m = min(n, DEFAULT_LANDMARKS) if self.n_landmarks is None else self.n_landmarks
         if m > n:
-            raise ValueError(f"n_landmarks={m}, but X has only {n} samples to choose them from")
+            raise ValueError(f"n_landmarks={m}, but X has only {n} samples: give at most that many")
         if self.n_components is not None and self.n_components > m:
             raise ValueError(
                 f"n_components={self.n_components}, but there can't be more than the {m} landmarks"
@@ -396,7 +399,8 @@ class NystromKernelPCA(KernelEstimator):
         if self.n_components is not None and rank < self.n_components:
             raise ValueError(
                 f"n_components={self.n_components}, but in the span of the landmarks the data "
-                f"(n_samples = {n}) have only {rank} component(s) of non-zero eigenvalue"
+                f"(n_samples = {n}) have only {rank} component(s) of non-zero eigenvalue: "
+                "give at most that many, or None for all"
             )
         return values[:rank], V[:, :rank]
 

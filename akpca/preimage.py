@@ -219,7 +219,8 @@ def _solve_ridge(K, targets, alpha):
         return linalg.cho_solve(linalg.cho_factor(K.T, overwrite_a=True), targets)
     except linalg.LinAlgError as error:
         raise ValueError(
-            f"the kernel matrix of the codes is singular with alpha={alpha}: give a larger alpha"
+            f"the inverse can't be learned: with alpha={alpha} the kernel matrix of the codes is "
+            "singular; give a larger alpha"
         ) from error
 
 
@@ -242,21 +243,13 @@ class EigenvectorPreimage(Preimage):
     eigenvector of the larger matrix gives the direction of x; its length and its sign are those
     of the best x on that line, where ||phi(x) - P phi||^2 is a polynomial of degree 4.
 
-    Parameters
-    ----------
-    sign : {'sum', 'nearest'}, default='sum'
-        With coef0=0, phi(x) = phi(-x): the code does not determine the sign, so a rule is needed.
-        'sum' makes the sum of the entries of x-hat positive, which is right for non-negative
-        data such as grey images; other data may be decoded with the wrong sign. 'nearest' makes
-        the inner product with the known sample of nearest code positive. Ignored if coef0 > 0.
+    With coef0=0, phi(x) = phi(-x): the code does not determine the sign. The sum of the entries of
+    x-hat is made positive, which is right for non-negative data such as grey images.
     """
 
     name = "eigenvector"
     allowed = "a polynomial kernel with degree=2, gamma > 0 and coef0 >= 0"
-    _parameter_constraints: dict = {"sign": [StrOptions({"sum", "nearest"})]}  # noqa: RUF012
-
-    def __init__(self, sign="sum"):
-        self.sign = sign
+    _parameter_constraints: dict = {}  # noqa: RUF012
 
     def supports(self, kernel):  # noqa: D102
         quadratic = isinstance(kernel, Polynomial) and kernel.degree == 2 and kernel.coef0 >= 0
@@ -273,8 +266,6 @@ class EigenvectorPreimage(Preimage):
         columns, Z, self._basis = [*code.weights.T, code.origin], self._Z, None
         if len(columns) * Z.shape[1] ** 2 <= MAX_STORED_VALUES:
             self._basis = np.array([((Z.T * column) @ Z).ravel() for column in columns])
-        if self.sign == "nearest":
-            self._neighbors = NearestNeighbors(n_neighbors=1).fit(code.codes)
 
     def _decode(self, Y):
         size = self._Z.shape[1]
@@ -290,10 +281,7 @@ class EigenvectorPreimage(Preimage):
             else:
                 X_hat[rows] = np.sqrt(np.maximum(values, 0))[:, None] * vectors
         if not self._root_coef0:
-            towards = 1.0
-            if self.sign == "nearest":
-                towards = self.code_.targets[self._neighbors.kneighbors(Y)[1][:, 0]]
-            X_hat[np.sum(X_hat * towards, axis=1) < 0] *= -1
+            X_hat[np.sum(X_hat, axis=1) < 0] *= -1
         return X_hat / self._root_gamma
 
     def _matrices(self, Y, buffer):
