@@ -299,7 +299,6 @@ def test_kernels_that_cannot_be_inverted(name, kernel, allowed, X):
         ("ridge", {"alpha": -1}),
         ("ridge", {"gamma": "auto"}),
         ("ridge", {"kernel": "gauss"}),
-        ("eigenvector", {"sign": "plus"}),
         ("fixed_point", {"max_iter": 0}),
         ("fixed_point", {"tol": -1}),
         ("fixed_point", {"n_restarts": -1}),
