@@ -582,7 +582,7 @@ class KernelHebbian(KernelEstimator):
 
     def _report(self, run: Run, last: int) -> HebbianProgress:
         state, gain = refresh(run.state, run.gain, every_step=False), run.gain
-        eigenvalues, rho = state.small.eigenvalues, state.small.rho  # ones, if they are not used
+        rho, eigenvalues = state.small[:2]  # eigenvalues that are not used are ones
         values = gain(state.t, eigenvalues, len(run.order))
         scale = float(values[0] * eigenvalues[0])
         found = eigenvalues if gain.uses_eigenvalues else None
