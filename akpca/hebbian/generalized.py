@@ -68,10 +68,7 @@ class LinearState:
 
 
 def linear_block(state: LinearState, X, gain: Gain | None, shares, lower=True, n_samples=None):
-    """Return the state after one step for every row of X, centred samples in float64.
-
-    The other arguments are those of `tracked_steps`.
-    """
+    """Return the state after `tracked_steps` for the rows of X, centred samples in float64."""
     flops = 2 * len(X) * X.shape[1] * (len(X) + len(state.weights))
     with one_blas_thread(flops), np.errstate(all="ignore"):  # what overflows is found right below
         block = Block.of(state.weights @ X.T, X @ X.T)
@@ -87,10 +84,8 @@ def check_lengths(squares: np.ndarray, gain: Gain | None, t: int, block: Block) 
         return
     advice = "the squares of these values overflow; scale the data"
     if gain is not None:
-        advice = (
-            f"samples here have ||x||^2 up to {block.sizes.max():.3g}, and a step is safe while "
-        )
-        advice += "gain * ||x||^2 < 1. Take a smaller eta0, or gain='auto'"
+        advice = f"samples here have ||x||^2 up to {block.sizes.max():.3g}, and a step is safe "
+        advice += "while gain * ||x||^2 < 1. Take a smaller eta0, or gain='auto'"
     raise DivergenceError(
         f"gain={gain or AUTO!r} is too large: the weights ran away by step {t}; {advice}"
     )
@@ -123,8 +118,8 @@ def tracked_steps(
 def _following_steps(block, schedule, track, steps, shares, lower):
     """Make the steps with gains that follow the outputs from step to step.
 
-    eta_i = schedule / lambda_i with lambda_i = energy_i / weight, or without one ("auto")
-    eta_i = 1 / energy_i, but at most 1 / max(||x||^2, ||y||^2).
+    eta_i = schedule / lambda_i with lambda_i = energy_i / weight, or for "auto", which has no
+    schedule, 1 / energy_i, but at most 1 / max(||x||^2, ||y||^2).
     """
     energy, weight, t = track
     r, b = len(energy), len(block.sizes)
@@ -180,8 +175,9 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Size of the steps. 'auto' needs no tuning, see :mod:`akpca.hebbian.generalized`. Otherwise
         a product of `Constant(eta0)`, `Annealing` (with `iterations` in a stream) and
         `ReciprocalEigenvalues` of :mod:`akpca.hebbian.gains`. These eigenvalues are those of the
-        covariance matrix (for 'oja' their mean), estimated from the outputs at every step, and the
-        gain stays below 1 / max(||x||^2, ||y||^2), as the first estimates are rough.
+        covariance matrix (for 'oja' their mean), estimated from the outputs at every step, so that
+        eta0 is a pure number below 1. As the first estimates are rough, the gain then stays below
+        1 / max(||x||^2, ||y||^2).
     shuffle : bool, default=True
         Whether each pass of `fit` takes the samples in a new random order.
     block_size : int, default=64
@@ -191,9 +187,9 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     warm_start : bool, default=False
         Go on from where the last `fit` ended, as if it had had more passes.
     random_state : int, RandomState instance or None, default=None
-        Of the weights at the start and of the order of samples.
+        Of the components at the start and of the order of samples.
     verbose : bool, default=False
-        Show a progress bar over the passes of `fit`.
+        Show a progress bar.
     callback : callable, default=None
         Called with a :class:`akpca.progress.FitProgress` after every pass; true ends the fit.
 
@@ -405,10 +401,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return tags
 
     def _begin(self, X, goes_on: bool, method: str):
-        """Return checked samples and gain, random numbers, the state and its passes so far.
-
-        A state that is new has random orthonormal weights.
-        """
+        """Return checked samples and gain, random numbers, the state and its passes so far."""
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=not goes_on)
         r, (n, d) = self.n_components, X.shape
         if r > d or (method == "fit" and r > n):

@@ -370,8 +370,8 @@ class KernelHebbian(KernelEstimator):
         When eigenvalues are estimated: before every pass, as in most of the paper's experiments, or
         at every step, which is better in few passes and costs little more.
     init : array-like of shape (n_components, n_samples), default=None
-        Coefficients to start from. None draws them from N(0, 1 / (r tr K')); in the paper tr K' is
-        l, which depends on the scale of the kernel.
+        Coefficients to start from. None draws them from N(0, 1 / (r tr K')), which is the paper's
+        N(0, 1 / (r l)) made independent of the scale of the kernel.
     block_size : int, default=None
         Steps in a block. None is 96, or 128 for more than 32 components. The result does not
         depend on it, but for rounding.
@@ -582,7 +582,7 @@ class KernelHebbian(KernelEstimator):
 
     def _report(self, run: Run, last: int) -> HebbianProgress:
         state, gain = refresh(run.state, run.gain, every_step=False), run.gain
-        eigenvalues, rho = state.small.eigenvalues, state.small.rho  # ones, if they are not used
+        rho, eigenvalues = state.small[:2]  # eigenvalues that are not used are ones
         values = gain(state.t, eigenvalues, len(run.order))
         scale = float(values[0] * eigenvalues[0])
         found = eigenvalues if gain.uses_eigenvalues else None

@@ -53,20 +53,18 @@ class SmallState(NamedTuple):
 
 
 class Block(NamedTuple):
-    """All that the steps of a block need to know of its b samples; float64.
+    """All that the steps of a block need to know of its b samples; float64."""
 
-    What only eigenvalues at every step need is in parentheses.
-    """
-
-    stack: np.ndarray  # (b, 1 or 3, rows + b), which [Theta, W] maps to y (and A e_p and A K' k')
+    stack: np.ndarray  # (b, 1 or 3, rows + b), which [Theta, W] maps to y, A e_p and A K' k'
     sizes: np.ndarray  # (b,), squared norms of the samples
-    column_sizes: np.ndarray  # (b,), (and of their columns of K')
+    column_sizes: np.ndarray  # (b,), and of their columns of K', for eigenvalues at every step
 
     @classmethod
     def of(cls, outputs, gram, coefficients=None, images=None, column_gram=None) -> Block:
-        """Return the block from S X_b^T and X_b X_b^T, of shape (rows, b) and (b, b).
+        """Return the block from S X_b^T, of shape (rows, b), and X_b X_b^T, of shape (b, b).
 
-        (And from A[:, P] and A K'^2[:, P], (r, b), and the products of the columns of K', (b, b).)
+        For eigenvalues at every step also from A[:, P] and A K'^2[:, P], of shape (r, b), and the
+        inner products of the columns of K', of shape (b, b).
         """
         rows, b = outputs.shape
         every_step = images is not None

@@ -5,7 +5,7 @@ that have been seen. A sample x makes one Hebbian step with phi(x) - mu, where m
 all samples so far, x included, and joins the points. With the linear kernel this is the algorithm
 of :class:`akpca.GeneralizedHebbian`.
 
-A budget bounds their number. Pivoted Cholesky decomposition of the kernel matrix of the points says
+A budget bounds the number of points. Pivoted Cholesky decomposition of their kernel matrix says
 which of them span the others best; components and mean are projected on these. What is lost by
 that is measured, not assumed to be small.
 """
@@ -64,10 +64,7 @@ def start_stream(X: np.ndarray, kernel: Kernel, r: int, rng, *, center: bool) ->
 def stream_block(
     state: StreamState, X: np.ndarray, kernel: Kernel, gain: Gain | None, *, center: bool
 ) -> StreamState:
-    """Return the state after one step for every row of X, which join the points.
-
-    The gain None is "auto".
-    """
+    """Return the state after `tracked_steps` for the rows of X, which join the points."""
     b, n = len(X), state.track.t
     new = np.asarray(kernel(state.points, X), np.float64)
     own = np.asarray(kernel(X), np.float64)
