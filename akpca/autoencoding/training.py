@@ -21,7 +21,7 @@ from ..progress import warn_interrupted
 from ..threads import one_blas_thread
 from . import objectives
 from .coordinates import Coordinates
-from .models import BatchGradient, DenseModel, SpanModel, score
+from .models import DenseModel, SpanModel, score
 from .optimizers import SGD, SVRG, Adam, cosine
 
 # Samples on which the best iterate is chosen, at most, and the residuals of eigenvectors there.
@@ -55,22 +55,9 @@ class Result:
 class Descent:
     """Passes over normalised samples that change the parameters of a model in place.
 
-    Attributes
-    ----------
-    model : DenseModel or SpanModel
-    coordinates : Coordinates
-        Of the samples; curves are in the units of X, squared.
-    optimizer : SGD, SVRG or Adam
-    rng : RandomState
-        Order of the samples, starting vectors, noise.
-    objective : {'reconstruction', 'spectral'}
-    batch_size : int
-    rate : float
-        The largest step; Adam's in units of an entry of a component of norm 1.
-    penalty : float
-        How strongly parameters are pulled back to the start.
-    noise, noise_level
-        Of the samples that are encoded, see `Coordinates.corrupted`; None is no noise.
+    The `rate` is the largest step, Adam's in units of an entry of a component of norm 1; `penalty`
+    tells how strongly parameters are pulled back to the start, and `noise` is that of
+    `Coordinates.corrupted`, in what is encoded. Losses and errors are in the units of X, squared.
     """
 
     model: DenseModel | SpanModel
@@ -87,20 +74,12 @@ class Descent:
     def run(
         self, Z: np.ndarray, held_out, n_epochs: int, *, patience=None, title=None, callback=None
     ) -> Result:
-        """Minimise, and return the best iterate.
+        """Minimise the loss of Z, shape (n, D), and return the best iterate.
 
-        Parameters
-        ----------
-        Z : ndarray of shape (n, D)
-        held_out : ndarray of shape (n_held_out, D)
-            Samples on which iterates are compared; if there are none, some of Z are.
-        n_epochs : int
-        patience : int, default=None
-            Epochs without a better iterate after which to stop; None never does.
-        title : str, default=None
-            Of a progress bar; None shows none.
-        callback : callable, default=None
-            Gets the `Result` after each epoch, with the model of that epoch; a true answer stops.
+        Iterates are compared on `held_out`, or on some of Z if that is empty. The descent stops
+        after `patience` epochs without a better one, or when `callback`, which gets the `Result`
+        after each epoch, with the model of that epoch, answers true. `title` is that of a
+        progress bar; None shows none.
         """
         n, model, unit = len(Z), self.model, self.coordinates.scale**2
         if not len(held_out):
@@ -145,18 +124,11 @@ class Descent:
         return result
 
     def epoch(self, Z: np.ndarray, schedule, first=0, vectors=None, origin=None) -> float:
-        """Do one pass in random order; return the mean loss.
+        """Do one pass over Z, shape (n, D), in random order; return the mean loss.
 
-        Parameters
-        ----------
-        Z : ndarray of shape (n, D)
-        schedule : callable
-            From the number of a step, here from `first` on, to the part of the largest rate.
-        first : int, default=0
-        vectors : ndarray of shape (n, D), default=None
-            Earlier eigenvectors of the samples, which are replaced.
-        origin : list of ndarray, default=None
-            To which parameters are pulled by the penalty.
+        The schedule maps the number of a step, counted from `first`, to a part of the largest rate.
+        Earlier eigenvectors of the samples, shape (n, D), are replaced, and the penalty pulls
+        parameters to `origin`.
         """
         n, params, total = len(Z), self.model.params, 0.0
         largest = self.rate
@@ -170,14 +142,15 @@ class Descent:
             for step, rows in enumerate(gen_batches(n, self.batch_size), start=first):
                 rows = order[rows]
                 near = None if vectors is None else vectors[rows]
-                gradient = self._gradient(Z[rows], near, near is not None)
+                gradient, seen = self._gradient(Z[rows], near, near is not None)
                 rate = largest * schedule(step)
                 self.optimizer.step(params, gradient, rate)
-                if not gradient.losses.mean() < DIVERGED:
+                losses, found = seen[0]
+                if not losses.mean() < DIVERGED:
                     raise FloatingPointError("the descent diverged")
-                total += float(gradient.losses.sum(dtype=np.float64))
+                total += float(losses.sum(dtype=np.float64))
                 if vectors is not None:
-                    vectors[rows] = gradient.vectors
+                    vectors[rows] = found
                 if origin is not None:
                     pull = self.penalty * min(1, self.batch_size / n) * rate / largest
                     for p, o in zip(params, origin, strict=True):
@@ -185,7 +158,10 @@ class Descent:
         return total / n * self.coordinates.scale**2
 
     def _gradient(self, Z, near, warm, noise_rng=None):
-        """Return the gradient of a batch; `warm` tells that earlier eigenvectors are kept."""
+        """Return the gradient of a batch as a function of parameters, and what its calls have seen.
+
+        That is a list of losses and eigenvectors. `warm` tells that earlier eigenvectors are kept.
+        """
         seed = self.rng.randint(2**31 - 1)
         if self.objective == "spectral":
             start = objectives.mixed_start(Z, Z.shape, random_state=seed)
@@ -194,12 +170,17 @@ class Descent:
             near = self.model.direction.astype(Z.dtype) if near is None else near
             start = objectives.mixed_start(near, Z.shape, random_state=seed)
             steps = objectives.RECONSTRUCTION_STEPS if warm else FRESH_STEPS
-            towards = self.model.towards.astype(Z.dtype)
-            loss = partial(
-                objectives.reconstruction, X=Z, start=start, steps=steps, towards=towards
-            )
+            options = {"steps": steps, "towards": self.model.towards.astype(Z.dtype)}
+            loss = partial(objectives.reconstruction, X=Z, start=start, **options)
         noise_rng = noise_rng or np.random.RandomState(self.rng.randint(2**31 - 1))
-        return BatchGradient(self.model, self._corrupted(Z, noise_rng), loss)
+        noisy, seen = self._corrupted(Z, noise_rng), []
+
+        def gradient(params):
+            losses, gradients, vectors = self.model.gradients(noisy, loss, params)
+            seen.append((losses, vectors))
+            return gradients
+
+        return gradient, seen
 
     def _corrupted(self, Z, rng):
         if self.noise is None or self.noise_level == 0:
@@ -210,7 +191,7 @@ class Descent:
         """Return the gradient over all samples."""
         sums = [np.zeros_like(p) for p in params]
         for rows in gen_batches(len(Z), min(len(Z), self.batch_size)):
-            gradient = self._gradient(Z[rows], None, warm, self.rng)
+            gradient, _ = self._gradient(Z[rows], None, warm, self.rng)
             for s, g in zip(sums, gradient(params), strict=True):
                 s += len(Z[rows]) / len(Z) * g
         return sums
