@@ -33,8 +33,8 @@ from ..pca import principal_axes
 from ..threads import one_blas_thread
 from . import objectives
 
-# From so many components on it is cheaper to form M once for a batch than to go through all B_j
-# at each product; in training, where there are about ten products, and in decoding.
+# From so many components on it is cheaper to form M once for a batch, which makes products cheaper
+# by a factor of about k / 3; in training, where there are about ten products, and in decoding.
 FORM_IN_TRAINING, FORM_IN_DECODING = 12, 3
 # Numbers in the matrices M of a block, 32 MB in float64; most that may be formed in training; and
 # most in the B_j of a span for decoding.
@@ -48,6 +48,7 @@ RANK_FLOOR = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-11}
 ROOT_HALF = 0.5**0.5
 
 Blocks = Iterator[tuple[slice, np.ndarray, np.ndarray]]
+Gradients = tuple[np.ndarray, list[np.ndarray], np.ndarray]
 
 
 class _Model:
@@ -82,6 +83,17 @@ class _Model:
                 Z_hat, ratios = objectives.decode(products, start, towards=towards, tol=tol)
             yield rows, Z_hat, ratios
 
+    def batch_gradient(self, Z: np.ndarray, loss: Callable) -> tuple[Callable, list]:
+        """Return `gradients` as a function of params, and (losses, eigenvectors) of its calls."""
+        seen = []
+
+        def gradient(params):
+            losses, gradients, vectors = self.gradients(Z, loss, params)
+            seen.append((losses, vectors))
+            return gradients
+
+        return gradient, seen
+
     def astype(self, dtype: np.dtype) -> _Model:
         """Return the model in another precision; itself, if it is in this one."""
         return self if self.params[0].dtype == dtype else self.copy(dtype)
@@ -107,37 +119,38 @@ class DenseModel(_Model):
         """Return PCA with an offset, uncentred degree-2 kernel PCA without, or random matrices.
 
         Without an offset, A_j = B_j = sum_i alpha_ij z_i z_i^T is the j-th component of kernel PCA,
-        of Frobenius norm 1. With one, the last coordinate of samples is a constant c. With e
-        the last axis and a_j the principal axes, A_j = sqrt(2) sym(a_j e^T) gives the linear code
-        y_j = sqrt(2) c a_j.x; B_j = gamma A_j, and B_0 = c^2 (e e^T + beta sum_j a_j a_j^T). With
-        x-hat, the answer of PCA, M is 0 but for c gamma x-hat beside the c^2 and the corner
-        beta c^2, so that the decoder answers a multiple of x-hat, which should be x-hat itself,
-        whatever its norm r:
+        of Frobenius norm 1. With one, let c be the constant coordinate of samples, e its axis and
+        a_j the principal axes: A_j = sqrt(2) sym(a_j e^T) gives the code y_j = sqrt(2) c a_j.x,
+        B_j = gamma A_j, and B_0 = c^2 (e e^T + beta sum_j a_j a_j^T). The decoder answers a
+        multiple of PCA's answer x-hat, which should be x-hat itself, whatever its norm r:
 
             1 / (1 - beta) (gamma r) (1 - (2 + beta) / 2 (gamma r)^2 / ((1 - beta) c)^2 + ...)
 
         By gamma = 1 - beta that is right for large c, and beta = -2 takes away the next term too.
-        Both are chosen such that the answers come nearest to PCA's, if `corner` is true. Else beta
-        is 0: a corner makes the start as good as PCA but holds the quadratic terms back. Where the
-        samples have fewer than k components the rest of B is 0, and that of A random.
+        With `corner`, both are chosen to come nearest to PCA; else beta is 0, as a corner makes the
+        start as good as PCA but holds the quadratic terms back. Where the samples have fewer than k
+        components, the rest of B is 0 and that of A random.
         """
         rng = check_random_state(random_state)
         direction, towards = _directions(Z, offset, towards)
+        D = Z.shape[1]
+        B_0 = np.zeros((D, 1, D), Z.dtype)
         if random:
-            A, B = (_random_symmetric(Z.shape[1], k, Z.dtype, rng) for _ in range(2))
-            if offset:
-                B = np.concatenate([B, _constant_term(Z)], axis=1)
+            A, B = (_random_symmetric(D, k, Z.dtype, rng) for _ in range(2))
+        elif offset:
+            A, B, B_0[:-1, 0, :-1] = _pca_start(Z, k, rng, corner)
         else:
-            A, B = _pca_start(Z, k, rng, corner) if offset else _kpca_start(Z, k, rng)
+            A, B = _kpca_start(Z, k, rng)
+        if offset:
+            B_0[-1, 0, -1] = float(Z[0, -1]) ** 2
+            B = np.concatenate([B, B_0], axis=1)
         return cls(A, B, direction=direction, towards=towards)
 
     def product(self, Y: np.ndarray) -> objectives.Product:
         """Return the products with M_i = sum_j y_ij B_j, plus B_0."""
         return _dense_product(self.params[1], Y, form=False)
 
-    def gradients(
-        self, Z: np.ndarray, loss: Callable, params: list[np.ndarray] | None = None
-    ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
+    def gradients(self, Z: np.ndarray, loss: Callable, params: list | None = None) -> Gradients:
         """Return the losses of a batch, the gradients of their mean, and eigenvectors (b, D).
 
         The loss takes the products with the M_i and returns ``(losses, P, V)``, such as
@@ -230,10 +243,7 @@ class Span:
         return np.hstack([S[:, :m] @ self.basis, S[:, m:]])
 
     def inner(self, P: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """Return the inner products of sym(p_i v_i^T) with each atom, shape (b, n_atoms).
-
-        Those of x x^T, ``inner(X, X)``, are kernel values.
-        """
+        """Return inner products of sym(p_i v_i^T) and atoms, (b, n_atoms): k(x) if p = v = x."""
         m, d = self.landmarks.shape
         S = np.empty((len(P), self.n_atoms), P.dtype)
         ZP = np.matmul(P[:, :d], self.landmarks.T, out=S[:, :m])
@@ -280,10 +290,7 @@ class Span:
         return T
 
     def kpca(self, X: np.ndarray, k: int, random_state=None) -> np.ndarray:
-        """Return uncentred degree-2 kernel PCA within the span, as orthonormal rows of coordinates.
-
-        They are fewer than k if the samples have fewer components.
-        """
+        """Return degree-2 kernel PCA, not centred, as at most k orthonormal rows of coordinates."""
         rng = check_random_state(random_state)
         if len(X) > START_SAMPLES:
             X = X[rng.choice(len(X), START_SAMPLES, replace=False)]
@@ -300,11 +307,9 @@ class Span:
     def pca(self, X: np.ndarray, k: int, random_state=None) -> tuple[np.ndarray, float]:
         """Return PCA as rows of coordinates, and gamma: see `DenseModel.start`."""
         axes, gamma, _ = _principal(X, k, random_state)
-        # orthogonal to the z_i z_i^T
-        inner = np.zeros((axes.shape[1], self.n_atoms), X.dtype)
-        linear = inner[:, len(self.landmarks) : -1]
-        linear[:] = axes.T if self.varies is None else axes.T * self.varies
-        return self.coordinates(inner), gamma
+        rows = np.zeros((axes.shape[1], self.size), X.dtype)
+        rows[:, self.basis.shape[1] : -1] = axes.T if self.varies is None else axes.T * self.varies
+        return rows, gamma
 
 
 class SpanModel(_Model):
@@ -340,9 +345,7 @@ class SpanModel(_Model):
         """Return the products with M_i = sum_j y_ij B_j, plus B_0."""
         return self._product(self.span.expand(self.params[1]), Y)
 
-    def gradients(
-        self, Z: np.ndarray, loss: Callable, params: list[np.ndarray] | None = None
-    ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
+    def gradients(self, Z: np.ndarray, loss: Callable, params: list | None = None) -> Gradients:
         """Return the losses of a batch and the gradients of their mean: `DenseModel.gradients`."""
         H, G = self.params if params is None else params
         span, b, k = self.span, len(Z), len(H)
@@ -421,13 +424,6 @@ def _directions(Z, offset, towards):
     return direction, direction
 
 
-def _constant_term(Z):
-    """Return c^2 e e^T, shape (D, 1, D)."""
-    constant = np.zeros((Z.shape[1], 1, Z.shape[1]), Z.dtype)
-    constant[-1, 0, -1] = float(Z[0, -1]) ** 2
-    return constant
-
-
 def _principal(Z, k, rng, corner=False):
     """Return the principal axes of samples with a constant, gamma, and beta c^2."""
     X, c = Z[:, :-1], float(Z[0, -1])
@@ -444,10 +440,9 @@ def _pca_start(Z, k, rng, corner):
     A[:, :used] = 0
     A[:d, :used, d] = axes / np.sqrt(Z.dtype.type(2))
     A[d, :used, :d] = A[:d, :used, d].T
-    B = np.concatenate([np.zeros_like(A), _constant_term(Z)], axis=1)
+    B = np.zeros_like(A)
     B[:, :used] = gamma * A[:, :used]
-    B[:d, k, :d] = block * (axes @ axes.T)
-    return A, B
+    return A, B, block * (axes @ axes.T)
 
 
 def _kpca_start(Z, k, rng):
@@ -469,10 +464,7 @@ def _codes(A, Z):
 
 
 def _dense_product(B, Y, form):
-    """Return the products with M_i = sum_j y_ij B_j, plus B_0.
-
-    To form the M_i, b d^2 numbers, makes each product cheaper by a factor of about k / 3.
-    """
+    """Return the products with M_i = sum_j y_ij B_j, plus B_0, with the M_i formed or not."""
     d, k, _ = B.shape
     Y = _with_constant(Y, k)
     if form:

@@ -3,16 +3,15 @@
 A model maps each sample x_i to a symmetric d x d matrix M_i that should be near x_i x_i^T. The
 decoder takes the leading eigenpair of M_i, x-hat_i = sqrt(max(lambda, 0)) v. There are two losses:
 
-================= ============================================== ==============================
-name              loss of a sample                               its derivative by M
-================= ============================================== ==============================
-`spectral`        ||M - x x^T||_2 (18), an upper bound of a      sign(lambda) v v^T, where lambda
-                  third of the other by inequality (16)          is the eigenvalue of largest size
-`reconstruction`  ||x-hat - x||^2 (15), what one really wants    (r.v / sqrt(lambda)) v v^T
-                                                                 + 2 sqrt(lambda) sym(q v^T), where
-                                                                 r = x-hat - x and
-                                                                 q = (lambda I - M)^+ r
-================= ============================================== ==============================
+================= ========================= =====================================================
+name              loss of a sample          its derivative by M
+================= ========================= =====================================================
+`spectral`        ||M - x x^T||_2 (18)      sign(lambda) v v^T, with lambda of largest size
+`reconstruction`  ||x-hat - x||^2 (15)      (r.v / sqrt(lambda)) v v^T + 2 sqrt(lambda) sym(q v^T)
+================= ========================= =====================================================
+
+Here r = x-hat - x and q = (lambda I - M)^+ r. The second is what one really wants; by inequality
+(16) the first is an upper bound of a third of it.
 
 Matrices are given by their products only: ``product(W)`` takes an array of shape (b, d) and returns
 one whose row i is M_i w_i, so that work is on whole batches and no M need be formed. Both losses
@@ -57,8 +56,7 @@ def mixed_start(direction: np.ndarray, shape: tuple[int, int], *, random_state=0
     """Return starting vectors, shape (b, d): a direction and noise of 0.3 times its length.
 
     The direction, shape (d,) or (b, d), is such as the mean of the samples, or earlier
-    eigenvectors; rows may be zero. For `reconstruction` it must not be the samples themselves. By
-    the noise no eigenvector is orthogonal to the start.
+    eigenvectors; rows may be zero. By the noise no eigenvector is orthogonal to the start.
     """
     noise = np.random.default_rng(random_state).standard_normal(shape[1]).astype(direction.dtype)
     noise *= 0.3 / np.linalg.norm(noise)

@@ -43,16 +43,12 @@ class SGD:
             p -= g
 
 
-@dataclass(eq=False)
 class SVRG:
     """Variance-reduced descent (Johnson and Zhang, 2013): g(p) - g(p0) + G(p0) in place of g(p).
 
     p0 is where the epoch began and G the gradient over all data, so that `start_epoch` must be
     called before each pass. A step costs two gradients, and an epoch begins with one more pass.
     """
-
-    _snapshot: Arrays | None = field(default=None, init=False)
-    _mean: Arrays | None = field(default=None, init=False)
 
     def start_epoch(self, params: Arrays, full_gradient: Gradient) -> None:
         """Note where a pass begins, and the gradient over all data there."""

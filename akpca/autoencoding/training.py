@@ -1,8 +1,7 @@
 """Minibatch descent on the losses of :mod:`.objectives`, for any model of :mod:`.models`.
 
-A `Descent` makes passes over normalised samples. `Descent.run` follows a schedule of steps,
-compares iterates by the true error on samples held out (or on some of the others) and ends with the
-best one; `Descent.epoch` is one pass, and all that `partial_fit` needs.
+`Descent.run` follows a schedule of steps, compares iterates by the true error on samples held out,
+or on some of the others, and keeps the best one; `Descent.epoch` is one pass, for `partial_fit`.
 """
 
 from __future__ import annotations
@@ -42,13 +41,6 @@ class Result:
     gap_curve: list[float] = field(default_factory=list)
     best_epoch: int = 0
     n_iter: int = 0
-
-    def add_score(self, score: float, gap: float) -> bool:
-        """Note the error of an iterate; return whether it is the least."""
-        better = not self.monitor_curve or score < self.monitor_curve[self.best_epoch]
-        self.monitor_curve.append(score)
-        self.gap_curve.append(gap)
-        return better
 
 
 @dataclass
@@ -94,19 +86,25 @@ class Descent:
         schedule = partial(cosine, total=steps * n_epochs)
         bar = tqdm(range(1, n_epochs + 1), desc=title, disable=title is None)
         result, best = Result(model), model.copy(Z.dtype)
-        try:
+        errors = result.monitor_curve
+
+        def watch():
             error, gap = score(model, noisy, held_out, MONITOR_TOL)
-            result.add_score(error * unit, gap)
+            errors.append(error * unit)
+            result.gap_curve.append(gap)
+
+        try:
+            watch()
             for epoch in bar:
                 loss = self.epoch(Z, schedule, steps * (epoch - 1), vectors, origin)
                 result.loss_curve.append(loss)
                 result.n_iter = epoch
-                error, gap = score(model, noisy, held_out, MONITOR_TOL)
-                if result.add_score(error * unit, gap):
+                watch()
+                if errors[-1] < errors[result.best_epoch]:
                     result.best_epoch = epoch
                     for b, p in zip(best.params, model.params, strict=True):
                         np.copyto(b, p)
-                bar.set_postfix(loss=f"{loss:.4g}", error=f"{error * unit:.4g}")
+                bar.set_postfix(loss=f"{loss:.4g}", error=f"{errors[-1]:.4g}")
                 if callback is not None and callback(result):
                     break
                 if patience is not None and epoch - result.best_epoch >= patience:
@@ -158,10 +156,7 @@ class Descent:
         return total / n * self.coordinates.scale**2
 
     def _gradient(self, Z, near, warm, noise_rng=None):
-        """Return the gradient of a batch as a function of parameters, and what its calls have seen.
-
-        That is a list of losses and eigenvectors. `warm` tells that earlier eigenvectors are kept.
-        """
+        """Return the `batch_gradient`; `warm` tells that earlier eigenvectors are kept."""
         seed = self.rng.randint(2**31 - 1)
         if self.objective == "spectral":
             start = objectives.mixed_start(Z, Z.shape, random_state=seed)
@@ -173,14 +168,7 @@ class Descent:
             options = {"steps": steps, "towards": self.model.towards.astype(Z.dtype)}
             loss = partial(objectives.reconstruction, X=Z, start=start, **options)
         noise_rng = noise_rng or np.random.RandomState(self.rng.randint(2**31 - 1))
-        noisy, seen = self._corrupted(Z, noise_rng), []
-
-        def gradient(params):
-            losses, gradients, vectors = self.model.gradients(noisy, loss, params)
-            seen.append((losses, vectors))
-            return gradients
-
-        return gradient, seen
+        return self.model.batch_gradient(self._corrupted(Z, noise_rng), loss)
 
     def _corrupted(self, Z, rng):
         if self.noise is None or self.noise_level == 0:
