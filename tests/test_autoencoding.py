@@ -1,9 +1,6 @@
 """AKPCA: gradients by finite differences, equal to the literal report, and what users expect."""
 
-import os
 import pickle
-import subprocess
-import sys
 from copy import deepcopy
 
 import numpy as np
@@ -15,11 +12,6 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import (
-    check_estimator,
-    estimator_checks_generator,
-    parametrize_with_checks,
-)
 
 from akpca import AKPCA, KernelPCA, pca, reference, relative_error
 from akpca.autoencoding import DenseModel, objectives
@@ -56,49 +48,6 @@ def random_problem(b=6, d=9, k=3, seed=0):
 def inside(A):
     """Return (k, d, d) matrices in the layout (d, k, d)."""
     return np.ascontiguousarray(A.transpose(1, 0, 2))
-
-
-# ------------------------------------------------------------------ scikit-learn's own checks
-
-CHECKED = [AKPCA(), AKPCA(objective="spectral", offset=False, n_epochs=3)]
-
-
-@parametrize_with_checks(CHECKED)
-def test_scikit_learn_check(estimator, check):
-    """scikit-learn's contract for estimators, one test for each check."""
-    check(estimator)
-
-
-def test_no_check_is_missing():
-    """As many checks as for scikit-learn's incremental PCA, none expected to fail."""
-    ours = {c.func.__name__ for _, c in estimator_checks_generator(AKPCA())}
-    peer = decomposition.IncrementalPCA()
-    theirs = {c.func.__name__ for _, c in estimator_checks_generator(peer)}
-    assert ours >= theirs
-
-
-ARRAY_API_CHECK = """
-from sklearn.utils.estimator_checks import estimator_checks_generator
-from akpca.autoencoding import AKPCA
-for estimator, check in estimator_checks_generator(AKPCA(n_epochs=2)):
-    if check.func.__name__ == "check_array_api_input":
-        check(estimator)
-        print("passed")
-"""
-
-
-def test_the_only_check_that_skips_passes_too():
-    """A skipped check looks green: it passes in a process with SciPy's array API support on."""
-    results = check_estimator(AKPCA(n_epochs=2), on_skip=None)
-    skipped = {r["check_name"] for r in results if r["status"] != "passed"}
-    assert skipped <= {"check_array_api_input"}
-    run = subprocess.run(
-        [sys.executable, "-c", ARRAY_API_CHECK],
-        env={**os.environ, "SCIPY_ARRAY_API": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert run.stdout == "passed\n" * len(skipped), run.stderr
 
 
 # ------------------------------------------------------------------ eigenvectors of a batch

@@ -1,9 +1,6 @@
 """DataSpanAKPCA: AKPCA within the span of some samples, and all of AKPCA when there are enough."""
 
-import os
 import pickle
-import subprocess
-import sys
 import tracemalloc
 import warnings
 
@@ -15,7 +12,6 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 from akpca import AKPCA, DataSpanAKPCA, KernelPCA, pca, reconstruction_error, reference
 from akpca.autoencoding import DenseModel, Span, SpanModel, models, objectives
@@ -63,52 +59,6 @@ def reconstructed(model, X):
 
 def error(model, X):
     return reconstruction_error(X, reconstructed(model, X))
-
-
-# ------------------------------------------------------------------ scikit-learn's own checks
-
-
-@parametrize_with_checks(
-    [
-        DataSpanAKPCA(n_epochs=2),
-        DataSpanAKPCA(1, offset=False, objective="spectral", sampling="kmeans", n_epochs=1),
-    ]
-)
-def test_scikit_learn_check(estimator, check):
-    """scikit-learn's contract for estimators, one test for each check."""
-    check(estimator)
-
-
-def test_no_check_is_missing():
-    """All checks that AKPCA is subject to are collected."""
-    ours = {c.func.__name__ for _, c in estimator_checks_generator(DataSpanAKPCA())}
-    theirs = {c.func.__name__ for _, c in estimator_checks_generator(AKPCA())}
-    assert theirs <= ours
-    assert len(ours) >= 40
-
-
-ARRAY_API_CHECK = """
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import estimator_checks_generator
-from akpca import DataSpanAKPCA
-for estimator, check in estimator_checks_generator(DataSpanAKPCA(n_epochs=1)):
-    if check.func.__name__ == "check_array_api_input":
-        check(estimator)
-        print("passed")
-"""
-
-
-def test_the_only_check_that_skips_passes_too():
-    """A skipped check looks green: the one that needs SciPy's array API runs in a process of its
-    own."""
-    run = subprocess.run(
-        [sys.executable, "-c", ARRAY_API_CHECK],
-        env={**os.environ, "SCIPY_ARRAY_API": "1"},
-        capture_output=True,
-        text=True,
-    )
-    names = [c.func.__name__ for _, c in estimator_checks_generator(DataSpanAKPCA())]
-    assert run.stdout == "passed\n" * names.count("check_array_api_input"), run.stderr
 
 
 def test_arguments_are_those_of_akpca():

@@ -2,8 +2,7 @@
 
 Samples are centred (with an offset), divided by their root mean squared norm, so that no step size
 depends on their scale, and turned to their principal axes. That changes neither codes nor errors,
-but Adam: there it can take smaller steps along axes of little variance, which have little to tell.
-It fits held-out samples better, and axes without variance drop out.
+but lets Adam take smaller steps along axes of little variance, which fits held-out samples better.
 """
 
 from __future__ import annotations
@@ -20,18 +19,10 @@ from ..kernels import BLOCK_ROWS
 class Coordinates:
     """z = (axes^T (x - mean) / scale, constant / scale).
 
-    Attributes
-    ----------
-    mean : ndarray of shape (d,)
-        In the precision of the samples; 0 without an offset.
-    scale : float
-        Root mean squared norm of the (centred) samples.
-    constant : float, default=0.0
-        The last coordinate, in the units of X; 0 is none.
-    axes : ndarray of shape (d, r), default=None
-        Orthonormal columns; None are the features themselves.
-    variances : ndarray of shape (r,), default=None
-        Mean squares of the normalised samples along the axes.
+    The mean (d,) has the precision of the samples, and `scale` is the root mean squared norm of the
+    samples after centring. Without an offset, mean and `constant` are 0, and there is no last
+    coordinate. Axes (d, r) have orthonormal columns, and variances (r,) are the mean squares of
+    normalised samples along them; None are the features themselves.
     """
 
     mean: np.ndarray
@@ -90,14 +81,8 @@ class Coordinates:
     def corrupted(self, Z: np.ndarray, rng: np.random.RandomState, noise, level: float):
         """Return normalised samples with noise that is given in the units of X.
 
-        Parameters
-        ----------
-        Z : ndarray of shape (n, n_axes) or (n, n_axes + 1)
-        rng : RandomState
-        noise : {'gaussian', 'speckle'} or callable
-            A callable gets samples in the units of X and `rng`.
-        level : float
-            Standard deviation, or probability that an entry is set to 0.
+        The level is a standard deviation ('gaussian') or the probability that an entry is set to 0
+        ('speckle'); a callable gets samples in the units of X and `rng`.
         """
         X = self.backward(Z)
         if noise == "gaussian":

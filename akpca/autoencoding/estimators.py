@@ -109,7 +109,11 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if n_epochs is None:
             n_epochs = heuristics.default_epochs(len(X[train]))
         if again:
-            self._check_warm_start()
+            if self._n_features_out != self.n_components or self.offset != bool(self.constant_):
+                raise ValueError(
+                    "warm_start can't change n_components or offset: the fitted components are "
+                    f"{self._n_features_out}, with offset={bool(self.constant_)}"
+                )
             coordinates = self._coordinates
             Z, model = coordinates.forward(X, dtype), self._model.copy(dtype)
         else:
@@ -141,9 +145,8 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def partial_fit(self, X, y=None):
         """Do one pass over some more samples, with a constant step.
 
-        The first call also sets mean, scale and start from its samples, so it should bring a good
-        number of them. Samples are not turned to principal axes, as the first ones may not know
-        them all. Neither the best iterate nor a part held out is kept.
+        The first call also sets mean, scale and start, so it should bring a good number of samples.
+        They are not turned to principal axes, which the first ones may not all know.
 
         Parameters
         ----------
@@ -156,9 +159,8 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         first = not hasattr(self, "_model")
         X = self._validated(X, first=first, min_samples=2 if first else 1)
-        stream = None if first else self._stream
-        if stream is None:
-            stream = OPTIMIZERS[self.solver](), check_random_state(self.random_state)
+        stream = getattr(self, "_stream", None)
+        stream = stream or (OPTIMIZERS[self.solver](), check_random_state(self.random_state))
         if first:
             coordinates, Z, model = self._begin(X, stream[1], turn=False)
             result, dtype = Result(model), X.dtype
@@ -288,10 +290,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return X
 
     def _check_signs(self, X):
-        """Refuse samples that are mostly negative, and warn of others of negative sum.
-
-        Without an offset all samples come back with a positive sum.
-        """
+        """Refuse samples that are mostly negative, and warn of others of negative sum."""
         sums, sizes = X.sum(axis=1), np.abs(X).sum(axis=1)
         if np.any(sums < -0.5 * sizes):
             raise ValueError(
@@ -303,13 +302,6 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             told = f"{np.sum(sums < 0)} samples have a negative sum"
             told += "; with offset=False they come back with a positive one"
             warnings.warn(told, UserWarning, stacklevel=4)
-
-    def _check_warm_start(self):
-        if self._n_features_out != self.n_components or self.offset != bool(self.constant_):
-            raise ValueError(
-                "warm_start can't change n_components or offset: the fitted components are "
-                f"{self._n_features_out}, with offset={bool(self.constant_)}"
-            )
 
     def _split(self, n, rng):
         """Return the indices of training samples and of those held out, if any."""
@@ -372,65 +364,58 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 class AKPCA(_Autoencoder):
     """Autoencoding kernel PCA: f(x)_j = z^T A_j z, g(y) = sqrt(lambda) v of B_0 + sum_j y_j B_j.
 
-    Here (lambda, v) is the leading eigenpair, and z is x itself, with B_0 = 0, in the form of the
-    report (``offset=False``). With an offset, z = (x - mean, c) has a constant last coordinate, so
-    that codes have linear terms besides quadratic ones, and g takes the sign that makes the last
-    coordinate positive. The report's form can't tell x from -x, and is for non-negative samples.
+    Here (lambda, v) is the leading eigenpair. In the report's form (``offset=False``) z is x itself
+    and B_0 = 0; it can't tell x from -x, and is for non-negative samples. With an offset,
+    z = (x - mean, c) has a constant last coordinate, so that codes have linear terms besides
+    quadratic ones, and g takes the sign that makes the last coordinate positive.
 
     Parameters
     ----------
     n_components : int, default=2
-        k, the size of the code; at most the number of different terms, d (d + 1) / 2, or
-        d (d + 3) / 2 with an offset.
+        k, the size of the code, at most d (d + 1) / 2, or d (d + 3) / 2 with an offset.
     objective : {'reconstruction', 'spectral'}, default='reconstruction'
-        ||g(f(x)) - x||^2, (15) of the report, or the surrogate ||M - x x^T||_2, (18), that the
-        report minimises in its place. In training the latter is a lower bound, found by four
-        Lanczos steps from near x: what is wrong near x is what the decoder notices.
+        ||g(f(x)) - x||^2, (15) of the report, or the surrogate ||M - x x^T||_2, (18), which the
+        report minimises, as seen by four Lanczos steps from near x.
     offset : bool, default=True
-        Centre the samples and append a constant coordinate. False is the report's form, which
-        takes non-negative samples only.
+        Centre the samples and append a constant coordinate.
     constant : float or 'auto', default='auto'
-        The constant coordinate c in units of `scale_`. Small constants make more of the quadratic
-        terms; with those above 1, the start is as good as PCA (reconstruction objective). 'auto' is
+        The constant coordinate c in units of `scale_`: small ones make more of the quadratic terms,
+        those above 1 start as good as PCA (reconstruction objective), and 'auto' is
         :func:`.heuristics.choose_constant`, or 1 for the spectral objective.
     init : {'auto', 'pca', 'kpca', 'random'}, default='auto'
-        The start: PCA (with an offset only), uncentred degree-2 kernel PCA (without), or random
-        symmetric matrices. 'auto' is the one of the first two that fits.
+        The start: PCA (with an offset), uncentred degree-2 kernel PCA (without), or random
+        symmetric matrices; 'auto' is the one of the first two that fits.
     solver : {'adam', 'sgd', 'svrg'}, default='adam'
-        The optimiser, with a step that falls to 0 as half a cosine. Only Adam's steps depend on
+        The optimiser, with a step that falls to 0 as half a cosine; only Adam's steps depend on
         the variance of axes.
     learning_rate : float, default=None
-        The largest step; None is a value that suits every scale, dimension and k that was tried.
-        For 'adam' in units of the root mean squared entry of a component of norm 1, which is one
-        over its size; for the others, of such a component.
+        The largest step, for 'adam' in units of the root mean squared entry of a component of norm
+        1, for the others in units of such a component; None suits all data that were tried.
     precision : {'single', 'double'}, default='single'
-        Of the arithmetic in `fit`. Single is as good and twice as fast.
+        Of the arithmetic in `fit`; single is as good and twice as fast.
     n_epochs : int, default=None
-        Passes over the samples. None is 14 for 3,000 samples and proportional to n^(-2/3) for
+        Passes over the samples; None is 14 for 3,000 samples and proportional to n^(-2/3) for
         others, but between 4 and 100.
     batch_size : int, default=100
         Samples of a step.
     early_stopping : bool, default=False
         Hold a part of the samples out of the descent, though not of the start, and choose the
-        best iterate on it; stop when none has been better for `n_iter_no_change` epochs.
+        best iterate on it.
     validation_fraction : float, default=0.1
         The part that early stopping holds out.
     n_iter_no_change : int, default=None
-        Patience of early stopping. None goes on to the last epoch: a good part of the gain comes
-        late, when steps are small.
+        Epochs without a better iterate after which early stopping stops; None goes on to the last
+        epoch, as a good part of the gain comes late, when steps are small.
     warm_start : bool, default=False
         Let `fit` start from the fitted components, with their mean, scale and axes.
     penalty : float, default=None
-        How strongly components are pulled back to the start: each epoch takes away about this part
-        of what they have moved, times the relative length of its steps. None is 0.15, or 0 for the
-        spectral objective, which does not overfit.
+        The part of what components have moved from the start that each epoch takes away, times the
+        relative length of its steps; None is 0.15, or 0 for the spectral objective.
     noise : {'gaussian', 'speckle'} or callable, default=None
-        Corrupt the samples that are encoded, anew in each step, but not those to be rebuilt: a
-        denoising autoencoder. A callable gets samples and a ``RandomState`` and returns corrupted
-        samples.
+        Corrupt the samples that are encoded, anew in each step, but not those to be rebuilt; a
+        callable gets samples and a ``RandomState`` and returns corrupted samples.
     noise_level : float, default=0.1
-        Standard deviation of Gaussian noise, in the units of X, or probability that speckle sets
-        an entry to 0.
+        Standard deviation in the units of X, or probability that speckle sets an entry to 0.
     random_state : int, RandomState instance or None, default=None
         Order of the samples, starting vectors, noise, the part held out, a random start.
     verbose : bool, default=False
@@ -445,23 +430,18 @@ class AKPCA(_Autoencoder):
         The symmetric matrices A_j and B_j, in the units of X; D is d, or d + 1 with an offset.
     decoder_offset_ : ndarray of shape (D, D)
         B_0; 0 without an offset.
-    mean_, constant_ : ndarray of shape (d,), float
-        The mean and c; 0 without an offset.
-    scale_ : float
-        Root mean squared norm of the (centred) samples.
+    mean_, scale_, constant_ : ndarray of shape (d,), float, float
+        The mean, the root mean squared norm of the (centred) samples, and c; without an offset,
+        mean and c are 0.
     loss_curve_ : list of float
         Mean loss of each epoch, in the units of X squared, as seen by the optimiser.
     monitor_curve_ : list of float
-        Mean ||g(f(x)) - x||^2 at the start and after each epoch, with exact eigenvectors: of the
-        part held out, or of (at most 500 of) the samples themselves. The iterate where it is
-        least is kept. Empty after `partial_fit`.
+        Mean ||g(f(x)) - x||^2 at the start and after each epoch, of the part held out or of (at
+        most 500) samples; the iterate where it is least is kept, and `partial_fit` has none.
     gap_curve_ : list of float
-        The median of lambda_2 / lambda_1 on the same samples: near 1, what the decoder answers is
-        hardly defined.
-    best_epoch_ : int
-        The epoch whose model was kept; 0 is the start.
-    n_iter_ : int
-        Epochs that were run.
+        The median of lambda_2 / lambda_1 there: near 1, the decoder's answer is hardly defined.
+    best_epoch_, n_iter_ : int
+        The epoch whose model was kept, where 0 is the start, and the number that were run.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
         Of the samples.
 
@@ -478,8 +458,7 @@ class AKPCA(_Autoencoder):
     >>> from akpca import AKPCA, load_dataset
     >>> X = load_dataset("digits").X
     >>> model = AKPCA(5, n_epochs=3, random_state=0).fit(X)
-    >>> X_hat = model.inverse_transform(model.transform(X))
-    >>> X_hat.shape
+    >>> model.inverse_transform(model.transform(X)).shape
     (1797, 64)
     """
 
@@ -487,73 +466,54 @@ class AKPCA(_Autoencoder):
 
     def _begin(self, X, rng, *, turn):
         coordinates, flops = self._measure(X, turn=turn)
-        axes = coordinates.axes
+        axes, corner = coordinates.axes, heuristics.is_cautious(self.objective, coordinates)
+        towards = None if axes is None else axes.sum(axis=0)  # samples have a positive sum
+        options = {"offset": self.offset, "random": self.init == "random", "random_state": rng}
         with one_blas_thread(flops=flops):
             Z = coordinates.forward(X, self._work_dtype)
-            model = DenseModel.start(
-                Z,
-                self.n_components,
-                offset=self.offset,
-                random=self.init == "random",
-                corner=heuristics.is_cautious(self.objective, coordinates),
-                towards=None if axes is None else axes.sum(axis=0),  # samples have a positive sum
-                random_state=rng,
-            )
+            k = self.n_components
+            model = DenseModel.start(Z, k, corner=corner, towards=towards, **options)
         return coordinates, Z, model
 
 
 class DataSpanAKPCA(_Autoencoder):
     """Data-span AKPCA: f(x) = H k(x), g(y) = sqrt(lambda) v of sum_i (G^T y)_i z_i z_i^T.
 
-    Here k(x)_i = (z_i.x)^2, the z_i are landmarks among the samples, and (lambda, v) is the
-    leading eigenpair, found by products with the matrix alone. It is AKPCA with matrices restricted
-    to the span of the z_i z_i^T: time O(m d) per sample, 2 k m parameters. When that span is
-    everything, as it can be from m = d (d + 1) / 2 on, it is AKPCA.
-
-    That is the report's form (``offset=False``). With an offset, samples and landmarks are
-    centred, a constant coordinate is appended to samples, and linear and constant terms, which
-    take d + 1 numbers per component, are free; see `AKPCA`.
+    Here k(x)_i = (z_i.x)^2, the z_i are landmarks among the samples, and (lambda, v) is the leading
+    eigenpair, found by products with the matrix alone. It is `AKPCA` with matrices in the span of
+    the z_i z_i^T, which can be everything from m = d (d + 1) / 2 on, and 2 k m parameters. That is
+    the report's form (``offset=False``). With an offset, samples and landmarks are centred, samples
+    get a constant coordinate, and linear and constant terms, which take d + 1 numbers per
+    component, are free. Time is O(n m d) per epoch and O(m^3) once; memory, O(k m + b m) for a
+    batch of b, and m^2 for a basis of the span.
 
     Parameters
     ----------
     n_components : int, default=2
-        k, the size of the code; at most m or d (d + 1) / 2, whichever is less, and with an offset
-        d more.
+        k, the size of the code, at most m and d (d + 1) / 2, with an offset d more.
     n_landmarks : int, default=None
-        m, at most the number of samples. None is all samples, but not more than 3,000.
+        m, at most the number of samples; None is all samples, but not more than 3,000.
     sampling : {'uniform', 'kmeans'}, default='uniform'
         Landmarks are samples drawn without replacement, or centres of clusters.
     rank : int, default=None
-        Most dimensions to keep of the span of the z_i z_i^T, those in which landmarks vary most.
+        Most dimensions to keep of the span of the z_i z_i^T, those in which landmarks vary most;
         None keeps all but those that rounding blurs.
     objective, offset, constant, init, solver, learning_rate, precision, n_epochs, batch_size, \
 early_stopping, validation_fraction, n_iter_no_change, warm_start, penalty, noise, noise_level, \
 random_state, verbose, callback
-        As in `AKPCA`, with its defaults. The start 'kpca' is kernel PCA within the span, which is
-        exact with all samples as landmarks.
+        As in `AKPCA`, but the start 'kpca' is kernel PCA within the span.
 
     Attributes
     ----------
     landmarks_ : ndarray of shape (m, d)
         Z, in the units of X, not centred.
     encoder_coef_, decoder_coef_ : ndarray of shape (n_components, m)
-        H and G: A_j = sum_i h_ji (z_i - mean) (z_i - mean)^T in the units of X, but for linear and
-        constant terms.
+        H and G: A_j = sum_i h_ji (z_i - mean) (z_i - mean)^T, but for linear and constant terms.
     rank_ : int
         Dimensions of the span of the z_i z_i^T that were kept.
-    encoder_, decoder_ : ndarray of shape (n_components, D, D)
-        The symmetric matrices A_j and B_j, formed when asked for.
-    decoder_offset_ : ndarray of shape (D, D)
-        B_0; 0 without an offset.
-    mean_, constant_, scale_, loss_curve_, monitor_curve_, gap_curve_, best_epoch_, n_iter_, \
-n_features_in_, feature_names_in_
+    encoder_, decoder_, decoder_offset_, mean_, scale_, constant_, loss_curve_, monitor_curve_, \
+gap_curve_, best_epoch_, n_iter_, n_features_in_, feature_names_in_
         As in `AKPCA`.
-
-    Notes
-    -----
-    Memory is O(k m + b m) for a batch of b, besides samples and landmarks, and once m^2 for the
-    basis of the span, which is kept for `partial_fit` and warm starts; time, O(m^3) for that basis
-    and O(n m d) per epoch.
 
     See Also
     --------
@@ -637,7 +597,19 @@ n_features_in_, feature_names_in_
         return span.expand(T)[:, : len(span.landmarks)] / T.dtype.type(self.scale_**2)
 
     def _begin(self, X, rng, *, turn):
-        (n, d), k, m = X.shape, self.n_components, self._count_landmarks(*X.shape)
+        (n, d), k = X.shape, self.n_components
+        m = min(n, DEFAULT_LANDMARKS) if self.n_landmarks is None else self.n_landmarks
+        if m > n:
+            raise ValueError(
+                f"n_landmarks={m}, but X has only {n} samples to choose them from: give at most "
+                "that many"
+            )
+        if k > m + (d if self.offset else 0):
+            raise ValueError(
+                f"n_components={k}, but the span of {m} landmarks has no more dimensions than "
+                f"{m}{f' and {d} for linear terms' if self.offset else ''}: give a smaller "
+                "n_components or a larger n_landmarks"
+            )
         # in features, since their axes would be a matrix of d^2 numbers
         coordinates, flops = self._measure(X, turn=False)
         with one_blas_thread(flops=max(flops, m**3)):
@@ -651,20 +623,3 @@ n_features_in_, feature_names_in_
             random = self.init == "random"
             model = SpanModel.start(span, Z, k, random=random, random_state=rng)
         return coordinates, Z, model
-
-    def _count_landmarks(self, n, d):
-        """Return m, if so many landmarks there can be."""
-        k, m = self.n_components, self.n_landmarks
-        if m is not None and m > n:
-            raise ValueError(
-                f"n_landmarks={m}, but X has only {n} samples to choose them from: give at most "
-                "that many"
-            )
-        m = min(n, DEFAULT_LANDMARKS) if m is None else m
-        if k > m + (d if self.offset else 0):
-            raise ValueError(
-                f"n_components={k}, but the span of {m} landmarks has no more dimensions than "
-                f"{m}{f' and {d} for linear terms' if self.offset else ''}: give a smaller "
-                "n_components or a larger n_landmarks"
-            )
-        return m

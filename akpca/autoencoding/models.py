@@ -1,45 +1,25 @@
 """The two models: matrices A_j and B_j that are free, or sums over some of the samples.
 
 Both encode a normalised sample z by y_j = z^T A_j z and decode y by the leading eigenpair of
-M(y) = sum_j y_j B_j, plus a constant matrix B_0 with an offset. They have the same interface:
+M(y) = sum_j y_j B_j, plus a constant matrix B_0 with an offset. `DenseModel` holds k symmetric
+matrices as one array of shape (D, k, D), so that products of a batch with all of them are one
+matrix multiplication. `SpanModel` has A_j = sum_i h_ji z_i z_i^T and B_j = sum_i g_ji z_i z_i^T,
+where z_1, ..., z_m are all samples (Cohen, Hazan and Ma, 2016) or some of them, the landmarks:
+2 k m numbers, whatever d is. The code is y = H k(x), where k(x)_i = (z_i.x)^2, and
 
-=========================== ====================================================================
-``start(...)``              a model to begin with: PCA, kernel PCA or random
-``params``                  two arrays, encoder and decoder, which optimisers change in place
-``encode(Z)``               codes, shape (n, k)
-``product(Y)``              products with the M(y_i), as :mod:`.objectives` wants them
-``decode(Y, tol)``          blocks: rows, decoded samples (n, D), and lambda_2 / lambda_1 (n,)
-``gradients(Z, loss)``      losses of a batch, gradients of their mean, eigenvectors
-``matrices(params[i])``     the A_j or B_j themselves, shape (k, D, D)
-``astype(dtype)``           the model in another precision; itself, if it is in this one
-``copy(dtype)``             a copy, in which matrices are exactly symmetric
-``direction``, ``towards``  where eigenvector iterations start; the sign of decoded samples
-``n_components, n_axes``    sizes of codes, and of samples without the constant
-``root_size``               root of the number of entries of a component
-``flops``                   operations of a product, per sample
-=========================== ====================================================================
+    M w = Z^T (zeta * (Z w)),  zeta = G^T y,
 
-`DenseModel` holds k symmetric matrices as one array of shape (D, k, D), so that products of a batch
-with all of them are one matrix multiplication. `SpanModel` has A_j = sum_i h_ij z_i z_i^T and
-B_j = sum_i g_ij z_i z_i^T, where z_1, ..., z_m are all samples (Cohen, Hazan and Ma, 2016) or some
-of them, the landmarks: 2 k m numbers, whatever d is. The code is y = H k(x), where
-k(x)_i = (z_i.x)^2, and M(y) = sum_i zeta_i z_i z_i^T with zeta = G^T y, so that
-
-    M w = Z^T (zeta * (Z w))
-
-is two matrix products for a whole batch, and no d x d matrix is formed in training. Three things
-make it work. H and G themselves are badly conditioned, since the z_i z_i^T are nearly parallel; the
-parameters are therefore coordinates in an orthonormal basis of their span, from the eigenvectors of
-the landmarks' kernel matrix. Landmarks instead of all samples make time and memory linear in n. And
-with an offset the linear and constant terms, which need only d + 1 numbers per component, are left
-free, so that PCA stays within reach.
+is two matrix products for a whole batch, so that no d x d matrix is formed in training. H and G
+are badly conditioned, since the z_i z_i^T are nearly parallel; the parameters are therefore
+coordinates in an orthonormal basis of their span. With an offset, linear and constant terms, d + 1
+numbers per component, are free, so that PCA stays within reach.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy import linalg
@@ -53,8 +33,8 @@ from ..pca import principal_axes
 from ..threads import one_blas_thread
 from . import objectives
 
-# From so many components on it is cheaper to form M once for a batch than to go through all B_j
-# at each product; in training, where there are about ten products, and in decoding.
+# From so many components on it is cheaper to form M once for a batch, which makes products cheaper
+# by a factor of about k / 3; in training, where there are about ten products, and in decoding.
 FORM_IN_TRAINING, FORM_IN_DECODING = 12, 3
 # Numbers in the matrices M of a block, 32 MB in float64; most that may be formed in training; and
 # most in the B_j of a span for decoding.
@@ -68,50 +48,68 @@ RANK_FLOOR = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-11}
 ROOT_HALF = 0.5**0.5
 
 Blocks = Iterator[tuple[slice, np.ndarray, np.ndarray]]
+Gradients = tuple[np.ndarray, list[np.ndarray], np.ndarray]
 
 
-@dataclass
-class BatchGradient:
-    """The gradient of a batch as a function of parameters, which is what optimisers want.
+class _Model:
+    """What the models share: encoding and decoding in blocks of rows.
 
-    The losses and eigenvectors of its first call are kept.
+    The `params`, encoder and decoder, are changed in place by optimisers. Eigenvector iterations
+    start at `direction`, shape (D,), and decoded samples have a positive product with `towards`,
+    shape (D,) or (1,); None is the sum of the axes for both. Codes have `n_components` columns,
+    samples `n_axes` without the constant. `root_size` is the root of the number of entries of a
+    component, and `flops` counts the operations of a product, per sample.
     """
 
-    model: DenseModel | SpanModel
-    Z: np.ndarray
-    loss: Callable
-    losses: np.ndarray | None = None
-    vectors: np.ndarray | None = None
+    def __init__(self, params, k, D, n_axes, direction, towards):
+        self.params, self.n_components, self.n_axes = params, k, n_axes
+        self.direction = np.ones(D, params[0].dtype) if direction is None else direction
+        self.towards = np.ones(1) if towards is None else towards
 
-    def __call__(self, params: list[np.ndarray]) -> list[np.ndarray]:  # noqa: D102
-        losses, gradients, vectors = self.model.gradients(self.Z, self.loss, params)
-        if self.losses is None:
-            self.losses, self.vectors = losses, vectors
-        return gradients
+    def encode(self, Z: np.ndarray) -> np.ndarray:
+        """Return the codes y_ij = z_i^T A_j z_i, shape (n, k)."""
+        codes = self._encoder()
+        with one_blas_thread(flops=ENCODED_ROWS * self.flops):
+            return np.concatenate([codes(Z[rows]) for rows in gen_batches(len(Z), ENCODED_ROWS)])
+
+    def decode(self, Y: np.ndarray, tol: float | None = None) -> Blocks:
+        """Yield rows, the samples g(y) of these codes, and lambda_2 / lambda_1 of each."""
+        product, block = self._decoder(len(Y))
+        direction, towards = self.direction.astype(Y.dtype), self.towards.astype(Y.dtype)
+        for rows in gen_batches(len(Y), block):
+            with one_blas_thread(flops=100 * self.flops):
+                products = product(Y[rows])
+                start = objectives.mixed_start(direction, (len(Y[rows]), len(direction)))
+                Z_hat, ratios = objectives.decode(products, start, towards=towards, tol=tol)
+            yield rows, Z_hat, ratios
+
+    def batch_gradient(self, Z: np.ndarray, loss: Callable) -> tuple[Callable, list]:
+        """Return `gradients` as a function of params, and (losses, eigenvectors) of its calls."""
+        seen = []
+
+        def gradient(params):
+            losses, gradients, vectors = self.gradients(Z, loss, params)
+            seen.append((losses, vectors))
+            return gradients
+
+        return gradient, seen
+
+    def astype(self, dtype: np.dtype) -> _Model:
+        """Return the model in another precision; itself, if it is in this one."""
+        return self if self.params[0].dtype == dtype else self.copy(dtype)
 
 
-class DenseModel:
-    """Free symmetric matrices A_j and B_j.
+class DenseModel(_Model):
+    """Free symmetric matrices: A_j is encoder[:, j] and B_j is decoder[:, j], shape (D, k, D).
 
-    Parameters
-    ----------
-    encoder : ndarray of shape (D, k, D)
-        A_j = encoder[:, j].
-    decoder : ndarray of shape (D, k, D) or (D, k + 1, D)
-        B_j; one more matrix than the encoder has is B_0, and the last coordinate of samples is then
-        a constant.
-    direction : ndarray of shape (D,), default=None
-        Where eigenvector iterations start. None is the sum of the axes.
-    towards : ndarray of shape (D,) or (1,), default=None
-        Decoded samples have a positive product with it. None is the sum of the axes.
+    One more matrix in the decoder than in the encoder is B_0, and the last coordinate of samples
+    is then a constant.
     """
 
     def __init__(self, encoder: np.ndarray, decoder: np.ndarray, *, direction=None, towards=None):
         D, k, _ = encoder.shape
-        self.params = [encoder, decoder]
-        self.direction = np.ones(D, encoder.dtype) if direction is None else direction
-        self.towards = np.ones(1) if towards is None else towards
-        self.n_components, self.n_axes = k, D - (decoder.shape[1] - k)
+        n_axes = D - (decoder.shape[1] - k)
+        super().__init__([encoder, decoder], k, D, n_axes, direction, towards)
         self.root_size, self.flops = D, 2 * decoder.size
 
     @classmethod
@@ -121,64 +119,49 @@ class DenseModel:
         """Return PCA with an offset, uncentred degree-2 kernel PCA without, or random matrices.
 
         Without an offset, A_j = B_j = sum_i alpha_ij z_i z_i^T is the j-th component of kernel PCA,
-        of Frobenius norm 1. With one, the last coordinate of samples is a constant c. With e
-        the last axis and a_j the principal axes, A_j = sqrt(2) sym(a_j e^T) gives the linear code
-        y_j = sqrt(2) c a_j.x; B_j = gamma A_j, and B_0 = c^2 (e e^T + beta sum_j a_j a_j^T). With
-        x-hat, the answer of PCA, M is 0 but for c gamma x-hat beside the c^2 and the corner
-        beta c^2, so that the decoder answers a multiple of x-hat, which should be x-hat itself,
-        whatever its norm r:
+        of Frobenius norm 1. With one, let c be the constant coordinate of samples, e its axis and
+        a_j the principal axes: A_j = sqrt(2) sym(a_j e^T) gives the code y_j = sqrt(2) c a_j.x,
+        B_j = gamma A_j, and B_0 = c^2 (e e^T + beta sum_j a_j a_j^T). The decoder answers a
+        multiple of PCA's answer x-hat, which should be x-hat itself, whatever its norm r:
 
             1 / (1 - beta) (gamma r) (1 - (2 + beta) / 2 (gamma r)^2 / ((1 - beta) c)^2 + ...)
 
         By gamma = 1 - beta that is right for large c, and beta = -2 takes away the next term too.
-        Both are chosen such that the answers come nearest to PCA's, if `corner` is true. Else beta
-        is 0: a corner makes the start as good as PCA but holds the quadratic terms back. Where the
-        samples have fewer than k components the rest of B is 0, and that of A random.
+        With `corner`, both are chosen to come nearest to PCA; else beta is 0, as a corner makes the
+        start as good as PCA but holds the quadratic terms back. Where the samples have fewer than k
+        components, the rest of B is 0 and that of A random.
         """
         rng = check_random_state(random_state)
         direction, towards = _directions(Z, offset, towards)
+        D = Z.shape[1]
+        B_0 = np.zeros((D, 1, D), Z.dtype)
         if random:
-            A, B = (_random_symmetric(Z.shape[1], k, Z.dtype, rng) for _ in range(2))
-            if offset:
-                B = np.concatenate([B, _constant_term(Z)], axis=1)
+            A, B = (_random_symmetric(D, k, Z.dtype, rng) for _ in range(2))
+        elif offset:
+            A, B, B_0[:-1, 0, :-1] = _pca_start(Z, k, rng, corner)
         else:
-            A, B = _pca_start(Z, k, rng, corner) if offset else _kpca_start(Z, k, rng)
+            A, B = _kpca_start(Z, k, rng)
+        if offset:
+            B_0[-1, 0, -1] = float(Z[0, -1]) ** 2
+            B = np.concatenate([B, B_0], axis=1)
         return cls(A, B, direction=direction, towards=towards)
-
-    def encode(self, Z: np.ndarray) -> np.ndarray:
-        """Return the codes y_ij = z_i^T A_j z_i, shape (n, k)."""
-        with one_blas_thread(flops=ENCODED_ROWS * self.flops):
-            blocks = [self._codes(Z[rows]) for rows in gen_batches(len(Z), ENCODED_ROWS)]
-        return np.concatenate(blocks)
 
     def product(self, Y: np.ndarray) -> objectives.Product:
         """Return the products with M_i = sum_j y_ij B_j, plus B_0."""
-        return _product(self.params[1], _with_constant(Y, self.params[1].shape[1]), form=False)
+        return _dense_product(self.params[1], Y, form=False)
 
-    def decode(self, Y: np.ndarray, tol: float | None = None) -> Blocks:
-        """Yield rows, the samples g(y) of these codes, and lambda_2 / lambda_1 of each."""
-        return _decode_densely(self, self.params[1], Y, tol)
-
-    def gradients(
-        self, Z: np.ndarray, loss: Callable, params: list[np.ndarray] | None = None
-    ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
+    def gradients(self, Z: np.ndarray, loss: Callable, params: list | None = None) -> Gradients:
         """Return the losses of a batch, the gradients of their mean, and eigenvectors (b, D).
 
-        Parameters
-        ----------
-        Z : ndarray of shape (b, D)
-            What is encoded.
-        loss : callable
-            From the products with the M_i to ``(losses, P, V)``, such as
-            ``partial(objectives.spectral, X=Z, start=start)``.
-        params : list of ndarray, default=None
-            Where to take the gradients, if not at `params` of the model.
+        The loss takes the products with the M_i and returns ``(losses, P, V)``, such as
+        ``partial(objectives.spectral, X=Z, start=start)``. Gradients are taken at `params`, if
+        given, or at those of the model.
         """
         A, B = self.params if params is None else params
         (b, d), k = Z.shape, A.shape[1]
-        Y = _with_constant(self._codes(Z, A), B.shape[1])
+        Y = _with_constant(_codes(A, Z), B.shape[1])
         form = B.shape[1] >= FORM_IN_TRAINING and b * d * d <= FORMED_SIZE
-        losses, P, V = loss(_product(B, Y, form))
+        losses, P, V = loss(_dense_product(B, Y, form))
         # dF/dy_j = p^T B_j v, dF/dA_j = sum_i dF/dy_ij z_i z_i^T,
         # dF/dB_j = sum_i y_ij sym(p_i v_i^T)
         dY = np.matmul(_images(B, V)[:, :k], P[:, :, None])[:, :, 0]
@@ -190,10 +173,6 @@ class DenseModel:
     def matrices(self, T: np.ndarray) -> np.ndarray:
         """Return one of the `params` as matrices, shape (k, D, D)."""
         return T.transpose(1, 0, 2)
-
-    def astype(self, dtype: np.dtype) -> DenseModel:
-        """Return the model in another precision; itself, if it is in this one."""
-        return self if self.params[0].dtype == dtype else self.copy(dtype)
 
     def copy(self, dtype: np.dtype) -> DenseModel:
         """Return a copy with exactly symmetric matrices, which steps leave only nearly so."""
@@ -208,39 +187,26 @@ class DenseModel:
         towards = direction if len(end) else None
         return DenseModel(*map(np.ascontiguousarray, turned), direction=direction, towards=towards)
 
-    def _codes(self, Z, A=None):
-        A = self.params[0] if A is None else A
-        return np.matmul(_images(A, Z), Z[:, :, None])[:, :, 0]
+    def _encoder(self):
+        return partial(_codes, self.params[0])
+
+    def _decoder(self, n):
+        return _dense_decoder(self.params[1])
 
 
 class Span:
     """The span of symmetric matrices z_i z_i^T, and an orthonormal basis of it.
 
-    With a constant last coordinate e of the samples it also holds sqrt(2) sym(e_r e^T), for every
-    other axis e_r, and e e^T: the linear and constant terms. These and the z_i z_i^T, where z_i has
-    0 in place of the constant, are called atoms; the others are orthonormal already, and orthogonal
-    to the z_i z_i^T.
+    The landmarks z_i, shape (m, d), are without the constant coordinate e that samples have if
+    `constant` is true. The span then also holds the linear and constant terms: sqrt(2) sym(e_r e^T)
+    for every other axis e_r, and e e^T. These are orthonormal, and orthogonal to the z_i z_i^T; all
+    together are the `n_atoms` atoms, which span `size` dimensions.
 
-    Parameters
-    ----------
-    landmarks : ndarray of shape (m, d)
-        Z, without a constant coordinate.
-    constant : bool
-        Whether samples have one more coordinate than landmarks, a constant.
-    rank : int, default=None
-        Most directions to keep of the z_i z_i^T, those of the largest eigenvalues. None keeps all
-        that are above rounding.
-    varies : ndarray of shape (d,) of bool, default=None
-        Features with linear and quadratic terms; None is all. A feature that never varies must
-        have none: its gradients are nothing but rounding and unfinished eigenvectors, and Adam,
-        to which the size of a gradient is nothing, would follow them.
-
-    Attributes
-    ----------
-    basis : ndarray of shape (m, r)
-        U Lambda^(-1/2), from the eigenpairs of the kernel matrix (Z Z^T)^2 with entries squared.
-    size, n_atoms : int
-        Dimensions, and atoms: r and m, with a constant d + 1 more.
+    The `basis`, shape (m, r), is U Lambda^(-1/2) of the eigenpairs of the kernel matrix, whose
+    entries are (z_i.z_j)^2. It keeps the directions of the `rank` largest eigenvalues; None is all
+    that are above rounding. Features that never vary, according to `varies`, shape (d,), get no
+    terms: their gradients are nothing but rounding and unfinished eigenvectors, which Adam would
+    follow, as the size of a gradient is nothing to it.
     """
 
     def __init__(self, landmarks: np.ndarray, *, constant: bool, rank=None, varies=None):
@@ -277,10 +243,7 @@ class Span:
         return np.hstack([S[:, :m] @ self.basis, S[:, m:]])
 
     def inner(self, P: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """Return the inner products of sym(p_i v_i^T) with each atom, shape (b, n_atoms).
-
-        Those of x x^T, ``inner(X, X)``, are kernel values.
-        """
+        """Return inner products of sym(p_i v_i^T) and atoms, (b, n_atoms): k(x) if p = v = x."""
         m, d = self.landmarks.shape
         S = np.empty((len(P), self.n_atoms), P.dtype)
         ZP = np.matmul(P[:, :d], self.landmarks.T, out=S[:, :m])
@@ -327,11 +290,7 @@ class Span:
         return T
 
     def kpca(self, X: np.ndarray, k: int, random_state=None) -> np.ndarray:
-        """Return uncentred degree-2 kernel PCA within the span, as rows of coordinates.
-
-        They are orthonormal, and fewer than k if the samples have fewer components. With all
-        samples as landmarks and full rank it is kernel PCA.
-        """
+        """Return degree-2 kernel PCA, not centred, as at most k orthonormal rows of coordinates."""
         rng = check_random_state(random_state)
         if len(X) > START_SAMPLES:
             X = X[rng.choice(len(X), START_SAMPLES, replace=False)]
@@ -348,33 +307,20 @@ class Span:
     def pca(self, X: np.ndarray, k: int, random_state=None) -> tuple[np.ndarray, float]:
         """Return PCA as rows of coordinates, and gamma: see `DenseModel.start`."""
         axes, gamma, _ = _principal(X, k, random_state)
-        # orthogonal to the z_i z_i^T
-        inner = np.zeros((axes.shape[1], self.n_atoms), X.dtype)
-        linear = inner[:, len(self.landmarks) : -1]
-        linear[:] = axes.T if self.varies is None else axes.T * self.varies
-        return self.coordinates(inner), gamma
+        rows = np.zeros((axes.shape[1], self.size), X.dtype)
+        rows[:, self.basis.shape[1] : -1] = axes.T if self.varies is None else axes.T * self.varies
+        return rows, gamma
 
 
-class SpanModel:
-    """Matrices in a `Span`, by their coordinates.
+class SpanModel(_Model):
+    """Matrices in a `Span`: the rows of encoder and decoder, shape (k, size), are coordinates.
 
-    Parameters
-    ----------
-    span : Span
-    encoder : ndarray of shape (k, size)
-        H in coordinates of the basis.
-    decoder : ndarray of shape (k, size) or (k + 1, size)
-        G; one more row than the encoder has is B_0.
-    direction, towards : ndarray, default=None
-        As in `DenseModel`.
+    One more row in the decoder than in the encoder is B_0.
     """
 
     def __init__(self, span: Span, encoder, decoder, *, direction=None, towards=None):
-        self.span, self.params = span, [encoder, decoder]
-        self.n_components, self.n_axes = len(encoder), span.landmarks.shape[1]
-        D = self.n_axes + span.constant
-        self.direction = np.ones(D, encoder.dtype) if direction is None else direction
-        self.towards = np.ones(1) if towards is None else towards
+        self.span, d = span, span.landmarks.shape[1]
+        super().__init__([encoder, decoder], len(encoder), d + span.constant, d, direction, towards)
         self.root_size, self.flops = float(np.sqrt(max(span.size, 1))), 4 * span.landmarks.size
 
     @classmethod
@@ -395,43 +341,18 @@ class SpanModel:
         direction, towards = _directions(Z, span.constant, None)
         return cls(span, H, G, direction=direction, towards=towards)
 
-    def encode(self, Z: np.ndarray) -> np.ndarray:
-        """Return the codes H k(z), shape (n, k)."""
-        coefficients = self.span.expand(self.params[0]).T
-        blocks = (Z[rows] for rows in gen_batches(len(Z), ENCODED_ROWS))
-        with one_blas_thread(flops=ENCODED_ROWS * self.flops):
-            codes = [self.span.inner(block, block) @ coefficients for block in blocks]
-        return np.concatenate(codes)
-
     def product(self, Y: np.ndarray) -> objectives.Product:
         """Return the products with M_i = sum_j y_ij B_j, plus B_0."""
-        G = self.params[1]
-        return self.span.product(_with_constant(Y, len(G)) @ self.span.expand(G))
+        return self._product(self.span.expand(self.params[1]), Y)
 
-    def decode(self, Y: np.ndarray, tol: float | None = None) -> Blocks:
-        """Yield rows, the samples g(y) of these codes, and lambda_2 / lambda_1 of each."""
-        coefficients = self.span.expand(self.params[1])
-        (m, d), k = self.span.landmarks.shape, len(coefficients)
-        D = d + self.span.constant
-        if k * D**2 <= FORMED_SPAN_SIZE and D < 2 * m and k * D < 30 * len(Y):
-            # then it costs less to form the B_j, once, than the products would without them
-            return _decode_densely(self, self.span.matrices(coefficients), Y, tol)
-        # per sample: a coefficient for each landmark, Lanczos vectors and their images
-        block = max(1, BLOCK_SIZE // (m + 2 * objectives.CYCLE * D))
-        return _decode(
-            self, lambda Y: self.span.product(_with_constant(Y, k) @ coefficients), Y, block, tol
-        )
-
-    def gradients(
-        self, Z: np.ndarray, loss: Callable, params: list[np.ndarray] | None = None
-    ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
+    def gradients(self, Z: np.ndarray, loss: Callable, params: list | None = None) -> Gradients:
         """Return the losses of a batch and the gradients of their mean: `DenseModel.gradients`."""
         H, G = self.params if params is None else params
         span, b, k = self.span, len(Z), len(H)
         H_atoms, G_atoms = span.expand(H), span.expand(G)
         K = span.inner(Z, Z)
         Y = _with_constant(K @ H_atoms.T, len(G))
-        losses, P, V = loss(span.product(Y @ G_atoms))
+        losses, P, V = loss(self._product(G_atoms, Y))
         # (24) with the sign that it forgets, then (25) and (26)
         D = span.inner(P, V) / b
         dG = Y.T @ D
@@ -442,14 +363,27 @@ class SpanModel:
         """Return one of the `params` as matrices, shape (k, D, D)."""
         return self.span.matrices(self.span.expand(T)).transpose(1, 0, 2)
 
-    def astype(self, dtype: np.dtype) -> SpanModel:
-        """Return the model in another precision; itself, if it is in this one."""
-        return self if self.params[0].dtype == dtype else self.copy(dtype)
-
     def copy(self, dtype: np.dtype) -> SpanModel:
         """Return a copy, in the same span."""
         span, params = self.span.astype(dtype), (p.astype(dtype) for p in self.params)
         return SpanModel(span, *params, direction=self.direction, towards=self.towards)
+
+    def _product(self, coefficients, Y):
+        return self.span.product(_with_constant(Y, len(coefficients)) @ coefficients)
+
+    def _encoder(self):
+        coefficients = self.span.expand(self.params[0]).T
+        return lambda Z: self.span.inner(Z, Z) @ coefficients
+
+    def _decoder(self, n):
+        coefficients = self.span.expand(self.params[1])
+        m, k, D = len(self.span.landmarks), len(coefficients), len(self.direction)
+        if k * D**2 <= FORMED_SPAN_SIZE and D < 2 * m and k * D < 30 * n:
+            # then it costs less to form the B_j, once, than the products would without them
+            return _dense_decoder(self.span.matrices(coefficients))
+        # per sample: a coefficient for each landmark, Lanczos vectors and their images
+        block = max(1, BLOCK_SIZE // (m + 2 * objectives.CYCLE * D))
+        return partial(self._product, coefficients), block
 
 
 def best_factors(norms: np.ndarray, c: float, corner=False) -> tuple[float, float, float]:
@@ -471,7 +405,7 @@ def best_factors(norms: np.ndarray, c: float, corner=False) -> tuple[float, floa
     return float(gamma), float(beta), float(found.fun)
 
 
-def score(model, Z: np.ndarray, targets: np.ndarray, tol: float) -> tuple[float, float]:
+def score(model: _Model, Z: np.ndarray, targets: np.ndarray, tol: float) -> tuple[float, float]:
     """Return the mean of ||g(f(z)) - target||^2 and the median of lambda_2 / lambda_1."""
     total, gaps = 0.0, []
     for rows, Z_hat, ratios in model.decode(model.encode(Z), tol):
@@ -490,13 +424,6 @@ def _directions(Z, offset, towards):
     return direction, direction
 
 
-def _constant_term(Z):
-    """Return c^2 e e^T, shape (D, 1, D)."""
-    constant = np.zeros((Z.shape[1], 1, Z.shape[1]), Z.dtype)
-    constant[-1, 0, -1] = float(Z[0, -1]) ** 2
-    return constant
-
-
 def _principal(Z, k, rng, corner=False):
     """Return the principal axes of samples with a constant, gamma, and beta c^2."""
     X, c = Z[:, :-1], float(Z[0, -1])
@@ -513,10 +440,9 @@ def _pca_start(Z, k, rng, corner):
     A[:, :used] = 0
     A[:d, :used, d] = axes / np.sqrt(Z.dtype.type(2))
     A[d, :used, :d] = A[:d, :used, d].T
-    B = np.concatenate([np.zeros_like(A), _constant_term(Z)], axis=1)
+    B = np.zeros_like(A)
     B[:, :used] = gamma * A[:, :used]
-    B[:d, k, :d] = block * (axes @ axes.T)
-    return A, B
+    return A, B, block * (axes @ axes.T)
 
 
 def _kpca_start(Z, k, rng):
@@ -532,34 +458,25 @@ def _kpca_start(Z, k, rng):
     return A, B
 
 
-def _product(B, Y, form):
-    """Return the products with M_i = sum_j y_ij B_j, where Y has a column for each B_j.
+def _codes(A, Z):
+    """Return z_i^T A_j z_i, shape (b, k)."""
+    return np.matmul(_images(A, Z), Z[:, :, None])[:, :, 0]
 
-    To form the M_i, b d^2 numbers, makes each product cheaper by a factor of about k / 3.
-    """
+
+def _dense_product(B, Y, form):
+    """Return the products with M_i = sum_j y_ij B_j, plus B_0, with the M_i formed or not."""
     d, k, _ = B.shape
+    Y = _with_constant(Y, k)
     if form:
         flat = np.ascontiguousarray(B.transpose(1, 0, 2)).reshape(k, d * d)
         return objectives.stacked_product((Y @ flat).reshape(-1, d, d))
     return lambda W: np.matmul(Y[:, None, :], _images(B, W))[:, 0]
 
 
-def _decode_densely(model, B, Y, tol):
-    """Decode by the matrices B_j, shape (D, k, D)."""
+def _dense_decoder(B):
+    """Return what makes products of codes with the B_j, shape (D, k, D), and rows at a time."""
     D, k, _ = B.shape
-    form, block = k >= FORM_IN_DECODING, max(16, BLOCK_SIZE // D**2)
-    return _decode(model, lambda Y: _product(B, _with_constant(Y, k), form), Y, block, tol)
-
-
-def _decode(model, product, Y, block, tol):
-    """Yield blocks of decoded samples; `product` makes products of codes."""
-    direction, towards = model.direction.astype(Y.dtype), model.towards.astype(Y.dtype)
-    for rows in gen_batches(len(Y), block):
-        with one_blas_thread(flops=100 * model.flops):
-            products = product(Y[rows])
-            start = objectives.mixed_start(direction, (len(Y[rows]), len(direction)))
-            Z_hat, ratios = objectives.decode(products, start, towards=towards, tol=tol)
-        yield rows, Z_hat, ratios
+    return partial(_dense_product, B, form=k >= FORM_IN_DECODING), max(16, BLOCK_SIZE // D**2)
 
 
 def _images(T, W):

@@ -3,33 +3,27 @@
 A model maps each sample x_i to a symmetric d x d matrix M_i that should be near x_i x_i^T. The
 decoder takes the leading eigenpair of M_i, x-hat_i = sqrt(max(lambda, 0)) v. There are two losses:
 
-================= ============================================== ==============================
-name              loss of a sample                               its derivative by M
-================= ============================================== ==============================
-`spectral`        ||M - x x^T||_2 (18), an upper bound of a      sign(lambda) v v^T, where lambda
-                  third of the other by inequality (16)          is the eigenvalue of largest size
-`reconstruction`  ||x-hat - x||^2 (15), what one really wants    (r.v / sqrt(lambda)) v v^T
-                                                                 + 2 sqrt(lambda) sym(q v^T), where
-                                                                 r = x-hat - x and
-                                                                 q = (lambda I - M)^+ r
-================= ============================================== ==============================
+================= ========================= =====================================================
+name              loss of a sample          its derivative by M
+================= ========================= =====================================================
+`spectral`        ||M - x x^T||_2 (18)      sign(lambda) v v^T, with lambda of largest size
+`reconstruction`  ||x-hat - x||^2 (15)      (r.v / sqrt(lambda)) v v^T + 2 sqrt(lambda) sym(q v^T)
+================= ========================= =====================================================
 
-The contract, stated once: matrices are given only by their products. ``product(W)`` takes an array
-of shape (b, d) and returns one of the same shape, whose row i is M_i w_i; so all work is on whole
-batches, in the precision of the samples, and no M is ever formed here. (A model that holds its
-M_i, shape (b, d, d), passes ``stacked_product(M)``.) Both losses return ``(losses, P, V)`` with
-shapes (b,), (b, d), (b, d) and derivatives ``dF_i / dM_i = sym(p_i v_i^T)``, where v_i are unit
-vectors (or zero where M_i has nothing to say). A model turns P and V into derivatives by its own
-parameters with two or three matrix products.
+Here r = x-hat - x and q = (lambda I - M)^+ r. The second is what one really wants; by inequality
+(16) the first is an upper bound of a third of it.
 
-Eigenvectors come from a few Lanczos steps (in training) or from as many as it takes (for scores and
-for decoding: ``steps=None``), until the residual relative to the eigenvalue is `tol`. ``tol=None``
-is the root of the precision of X: errors of eigenvalues are then as small as that precision. The
-iteration of `reconstruction` and `decode` starts at `start`, which must not know x: a start at x
-leaks the answer, and training then finds matrices whose leading eigenvector is far from x, with a
-small loss and a large error. Few steps of `spectral` give a lower bound of the norm, as seen from
-the start; a start near x is allowed there, and even reconstructs better, since errors in directions
-far from x hardly matter to the decoder.
+Matrices are given by their products only: ``product(W)`` takes an array of shape (b, d) and returns
+one whose row i is M_i w_i, so that work is on whole batches and no M need be formed. Both losses
+return ``(losses, P, V)`` of shapes (b,), (b, d), (b, d) with dF_i / dM_i = sym(p_i v_i^T), which a
+model turns into derivatives by its parameters. The v_i are unit vectors, or 0 where M_i is 0.
+
+Eigenvectors take the given number of Lanczos `steps` or, with ``steps=None``, as many as bring
+their residual, relative to the eigenvalue, down to `tol`; None is the root of the precision of X.
+The iteration of `reconstruction` and `decode` begins at `start`, which must not know x: a start at
+x leaks the answer, and training then finds matrices whose leading eigenvector is far from x. For
+`spectral`, a start near x is allowed, and even reconstructs better, since errors far from x hardly
+matter to the decoder.
 """
 
 from __future__ import annotations
@@ -62,8 +56,7 @@ def mixed_start(direction: np.ndarray, shape: tuple[int, int], *, random_state=0
     """Return starting vectors, shape (b, d): a direction and noise of 0.3 times its length.
 
     The direction, shape (d,) or (b, d), is such as the mean of the samples, or earlier
-    eigenvectors; rows may be zero. For `reconstruction` it must not be the samples themselves. By
-    the noise no eigenvector is orthogonal to the start.
+    eigenvectors; rows may be zero. By the noise no eigenvector is orthogonal to the start.
     """
     noise = np.random.default_rng(random_state).standard_normal(shape[1]).astype(direction.dtype)
     noise *= 0.3 / np.linalg.norm(noise)
@@ -80,22 +73,7 @@ def spectral(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return ||M_i - x_i x_i^T||_2 and its subgradient: objective (18) of the report.
 
-    Parameters
-    ----------
-    product : callable
-        Products with the M_i, from which this function subtracts x_i x_i^T.
-    X : ndarray of shape (b, d)
-    start : ndarray of shape (d,) or (b, d)
-        Such as ``mixed_start(X, X.shape)``.
-    steps, tol
-        See above.
-
-    Returns
-    -------
-    losses : ndarray of shape (b,)
-        With few steps, lower bounds.
-    P, V : ndarray of shape (b, d)
-        dF/dM = sym(p v^T), with p = sign(lambda) v.
+    Few steps, from `start` of shape (d,) or (b, d), give lower bounds. P is sign(lambda) V.
     """
 
     def residual(W):
@@ -116,26 +94,9 @@ def reconstruction(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return ||x-hat_i - x_i||^2 and its gradient: objective (15) of the report.
 
-    Where lambda <= 0 the decoder answers 0, the loss is ||x||^2 and the gradient is 0.
-
-    Parameters
-    ----------
-    product : callable
-        Products with the M_i.
-    X : ndarray of shape (b, d)
-    start : ndarray of shape (d,) or (b, d)
-        Never X.
-    steps, tol
-        See above. With few steps, q comes from few conjugate gradients as well.
-    towards : ndarray of shape (d,) or (b, d), default=None
-        The sign of v is that which makes v . towards positive. None is X: the better of the two.
-
-    Returns
-    -------
-    losses : ndarray of shape (b,)
-    P, V : ndarray of shape (b, d)
-        dF/dM = sym(p v^T), with p = (r.v / sqrt(lambda)) v + 2 sqrt(lambda) q, which is
-        (1 - v.x / sqrt(lambda)) v - 2 sqrt(lambda) (lambda I - M)^+ x.
+    P is (r.v / sqrt(lambda)) v + 2 sqrt(lambda) q, where q takes few conjugate gradients unless
+    `steps` is None. Where lambda <= 0 the decoder answers 0, the loss is ||x||^2 and the gradient
+    is 0. The sign of v makes v . towards positive; None is X, which takes the better sign.
     """
     values, V, _ = _eigenpairs(product, start, X, steps, tol)
     V = _oriented(V, X if towards is None else towards)
@@ -156,23 +117,10 @@ def reconstruction(
 def decode(
     product: Product, start: np.ndarray, *, towards: np.ndarray | float = 1.0, tol=None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return x-hat = sqrt(max(lambda, 0)) v for a batch, and how clear the answers are.
+    """Return x-hat = sqrt(max(lambda, 0)) v, shape (b, d), and lambda_2 / lambda_1, shape (b,).
 
-    Parameters
-    ----------
-    product : callable
-        Products with the M_i.
-    start : ndarray of shape (b, d)
-    towards : ndarray of shape (d,) or (b, d), default=1.0
-        The sign that x-hat . towards >= 0; by default the sum of its entries.
-    tol : float, default=None
-        See above.
-
-    Returns
-    -------
-    X_hat : ndarray of shape (b, d)
-    ratios : ndarray of shape (b,)
-        lambda_2 / lambda_1, both cut off at 0: near 1 the answer is hardly defined.
+    The sign makes x-hat . towards positive; by default, the sum of its entries. Eigenvalues are
+    cut off at 0, and with a ratio near 1 the answer is hardly defined.
     """
     values, V, second = _eigenpairs(product, start, start, None, tol)
     values, second = np.maximum(values, 0), np.maximum(second, 0)
@@ -187,11 +135,8 @@ def _eigenpairs(product, start, like, steps, tol, both_ends=False):
     """
     b, d = like.shape
     if steps is None and d <= DENSE_SIZE:
-        values, vectors = _batched_eigh(_dense(product, b, d, like.dtype))
-        order = _order(values, both_ends)
-        values = np.take_along_axis(values, order, axis=1)
-        leading = np.take_along_axis(vectors, order[:, None, :1], axis=2)[:, :, 0]
-        return values[:, 0], leading, values[:, min(1, d - 1)] if d > 1 else np.zeros(b)
+        values, vectors = _batched_eigh(_dense(product, b, d, like.dtype), both_ends)
+        return values[:, 0], vectors[:, 0], values[:, 1] if d > 1 else np.zeros(b)
     return _lanczos(product, np.broadcast_to(start, (b, d)), like.dtype, steps, tol, both_ends)
 
 
@@ -222,11 +167,8 @@ def _lanczos(product, start, dtype, steps, tol, both_ends):
         full = size == cycle
         if full or step == limit or (steps is None and size == check):
             projected = np.matmul(Q, np.swapaxes(images[:, :size], 1, 2))
-            values, S = _batched_eigh((projected + np.swapaxes(projected, 1, 2)) / 2)
-            order = _order(values, both_ends)
-            values = np.take_along_axis(values, order, axis=1)
-            S = np.take_along_axis(S, order[:, None, :], axis=2)
-            S = np.swapaxes(S, 1, 2)
+            symmetric = (projected + np.swapaxes(projected, 1, 2)) / 2
+            values, S = _batched_eigh(symmetric, both_ends)
             vectors = _combine(S[:, 0], Q)
             # every residual is along q
             residuals = np.abs(S[:, 0, -1]) * np.where(norms > floor, norms, 0)[:, 0]
@@ -264,10 +206,13 @@ def _conjugate_gradients(product, values, V, B, steps, tol):
     return Q
 
 
-def _batched_eigh(M):
-    """Return eigenvalues and eigenvectors of small matrices, for which threads do not pay."""
+def _batched_eigh(M, both_ends):
+    """Return eigenvalues (b, s) of small matrices, the leading first, and eigenvectors as rows."""
     with one_blas_thread():
-        return np.linalg.eigh(M)
+        values, vectors = np.linalg.eigh(M)
+    order = np.argsort(-(np.abs(values) if both_ends else values), axis=1, kind="stable")
+    vectors = np.take_along_axis(vectors, order[:, None, :], axis=2)
+    return np.take_along_axis(values, order, axis=1), np.swapaxes(vectors, 1, 2)
 
 
 def _dense(product, b, d, dtype):
@@ -276,11 +221,6 @@ def _dense(product, b, d, dtype):
     for j, axis in enumerate(np.eye(d, dtype=dtype)):
         M[:, :, j] = product(np.broadcast_to(axis, (b, d)))
     return (M + np.swapaxes(M, 1, 2)) / 2
-
-
-def _order(values, both_ends):
-    """Return the order of eigenvalues from the leading one on, shape (b, s)."""
-    return np.argsort(-(np.abs(values) if both_ends else values), axis=1, kind="stable")
 
 
 def _combine(coefficients, vectors):

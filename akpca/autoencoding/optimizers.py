@@ -7,9 +7,8 @@ list that returns a list of arrays of the same shapes::
     for batch in batches:
         optimizer.step(params, gradient_of(batch), rate)  # moves by about `rate`
 
-That the gradient is a function, not an array, is for SVRG, which needs it at two points. The
-arrays it returns are the optimiser's to overwrite. Adam moves each entry by up to `rate`, whatever
-the size of the gradient; SGD and SVRG move by `rate` times the gradient.
+It is a function for the sake of SVRG, which needs it at two points; arrays that it returns may be
+overwritten. Adam moves each entry by up to `rate`, SGD and SVRG by `rate` times the gradient.
 """
 
 from __future__ import annotations
@@ -44,16 +43,12 @@ class SGD:
             p -= g
 
 
-@dataclass(eq=False)
 class SVRG:
     """Variance-reduced descent (Johnson and Zhang, 2013): g(p) - g(p0) + G(p0) in place of g(p).
 
     p0 is where the epoch began and G the gradient over all data, so that `start_epoch` must be
     called before each pass. A step costs two gradients, and an epoch begins with one more pass.
     """
-
-    _snapshot: Arrays | None = field(default=None, init=False)
-    _mean: Arrays | None = field(default=None, init=False)
 
     def start_epoch(self, params: Arrays, full_gradient: Gradient) -> None:
         """Note where a pass begins, and the gradient over all data there."""
@@ -75,11 +70,7 @@ class Adam:
     """Adam (Kingma and Ba, 2015): p <- p - rate m-hat / (sqrt(v-hat) + eps).
 
     m and v are running means of the gradient and its square, corrected for their start at 0.
-
-    Parameters
-    ----------
-    steps : list of ndarray, default=None
-        Factors of the rate, one array for each parameter, broadcast to its shape. None is 1.
+    `steps` are factors of the rate, one array for each parameter, broadcast to its shape.
     """
 
     steps: Arrays | None = None

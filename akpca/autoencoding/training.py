@@ -1,8 +1,7 @@
 """Minibatch descent on the losses of :mod:`.objectives`, for any model of :mod:`.models`.
 
-A `Descent` makes passes over normalised samples. `Descent.run` follows a schedule of steps,
-compares iterates by the true error on samples held out (or on some of the others) and ends with the
-best one; `Descent.epoch` is one pass, and all that `partial_fit` needs.
+`Descent.run` follows a schedule of steps, compares iterates by the true error on samples held out,
+or on some of the others, and keeps the best one; `Descent.epoch` is one pass, for `partial_fit`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ..progress import warn_interrupted
 from ..threads import one_blas_thread
 from . import objectives
 from .coordinates import Coordinates
-from .models import BatchGradient, DenseModel, SpanModel, score
+from .models import DenseModel, SpanModel, score
 from .optimizers import SGD, SVRG, Adam, cosine
 
 # Samples on which the best iterate is chosen, at most, and the residuals of eigenvectors there.
@@ -43,34 +42,14 @@ class Result:
     best_epoch: int = 0
     n_iter: int = 0
 
-    def add_score(self, score: float, gap: float) -> bool:
-        """Note the error of an iterate; return whether it is the least."""
-        better = not self.monitor_curve or score < self.monitor_curve[self.best_epoch]
-        self.monitor_curve.append(score)
-        self.gap_curve.append(gap)
-        return better
-
 
 @dataclass
 class Descent:
     """Passes over normalised samples that change the parameters of a model in place.
 
-    Attributes
-    ----------
-    model : DenseModel or SpanModel
-    coordinates : Coordinates
-        Of the samples; curves are in the units of X, squared.
-    optimizer : SGD, SVRG or Adam
-    rng : RandomState
-        Order of the samples, starting vectors, noise.
-    objective : {'reconstruction', 'spectral'}
-    batch_size : int
-    rate : float
-        The largest step; Adam's in units of an entry of a component of norm 1.
-    penalty : float
-        How strongly parameters are pulled back to the start.
-    noise, noise_level
-        Of the samples that are encoded, see `Coordinates.corrupted`; None is no noise.
+    The `rate` is the largest step, Adam's in units of an entry of a component of norm 1; `penalty`
+    tells how strongly parameters are pulled back to the start, and `noise` is that of
+    `Coordinates.corrupted`, in what is encoded. Losses and errors are in the units of X, squared.
     """
 
     model: DenseModel | SpanModel
@@ -87,20 +66,12 @@ class Descent:
     def run(
         self, Z: np.ndarray, held_out, n_epochs: int, *, patience=None, title=None, callback=None
     ) -> Result:
-        """Minimise, and return the best iterate.
+        """Minimise the loss of Z, shape (n, D), and return the best iterate.
 
-        Parameters
-        ----------
-        Z : ndarray of shape (n, D)
-        held_out : ndarray of shape (n_held_out, D)
-            Samples on which iterates are compared; if there are none, some of Z are.
-        n_epochs : int
-        patience : int, default=None
-            Epochs without a better iterate after which to stop; None never does.
-        title : str, default=None
-            Of a progress bar; None shows none.
-        callback : callable, default=None
-            Gets the `Result` after each epoch, with the model of that epoch; a true answer stops.
+        Iterates are compared on `held_out`, or on some of Z if that is empty. The descent stops
+        after `patience` epochs without a better one, or when `callback`, which gets the `Result`
+        after each epoch, with the model of that epoch, answers true. `title` is that of a
+        progress bar; None shows none.
         """
         n, model, unit = len(Z), self.model, self.coordinates.scale**2
         if not len(held_out):
@@ -115,19 +86,25 @@ class Descent:
         schedule = partial(cosine, total=steps * n_epochs)
         bar = tqdm(range(1, n_epochs + 1), desc=title, disable=title is None)
         result, best = Result(model), model.copy(Z.dtype)
-        try:
+        errors = result.monitor_curve
+
+        def watch():
             error, gap = score(model, noisy, held_out, MONITOR_TOL)
-            result.add_score(error * unit, gap)
+            errors.append(error * unit)
+            result.gap_curve.append(gap)
+
+        try:
+            watch()
             for epoch in bar:
                 loss = self.epoch(Z, schedule, steps * (epoch - 1), vectors, origin)
                 result.loss_curve.append(loss)
                 result.n_iter = epoch
-                error, gap = score(model, noisy, held_out, MONITOR_TOL)
-                if result.add_score(error * unit, gap):
+                watch()
+                if errors[-1] < errors[result.best_epoch]:
                     result.best_epoch = epoch
                     for b, p in zip(best.params, model.params, strict=True):
                         np.copyto(b, p)
-                bar.set_postfix(loss=f"{loss:.4g}", error=f"{error * unit:.4g}")
+                bar.set_postfix(loss=f"{loss:.4g}", error=f"{errors[-1]:.4g}")
                 if callback is not None and callback(result):
                     break
                 if patience is not None and epoch - result.best_epoch >= patience:
@@ -145,18 +122,11 @@ class Descent:
         return result
 
     def epoch(self, Z: np.ndarray, schedule, first=0, vectors=None, origin=None) -> float:
-        """Do one pass in random order; return the mean loss.
+        """Do one pass over Z, shape (n, D), in random order; return the mean loss.
 
-        Parameters
-        ----------
-        Z : ndarray of shape (n, D)
-        schedule : callable
-            From the number of a step, here from `first` on, to the part of the largest rate.
-        first : int, default=0
-        vectors : ndarray of shape (n, D), default=None
-            Earlier eigenvectors of the samples, which are replaced.
-        origin : list of ndarray, default=None
-            To which parameters are pulled by the penalty.
+        The schedule maps the number of a step, counted from `first`, to a part of the largest rate.
+        Earlier eigenvectors of the samples, shape (n, D), are replaced, and the penalty pulls
+        parameters to `origin`.
         """
         n, params, total = len(Z), self.model.params, 0.0
         largest = self.rate
@@ -170,14 +140,15 @@ class Descent:
             for step, rows in enumerate(gen_batches(n, self.batch_size), start=first):
                 rows = order[rows]
                 near = None if vectors is None else vectors[rows]
-                gradient = self._gradient(Z[rows], near, near is not None)
+                gradient, seen = self._gradient(Z[rows], near, near is not None)
                 rate = largest * schedule(step)
                 self.optimizer.step(params, gradient, rate)
-                if not gradient.losses.mean() < DIVERGED:
+                losses, found = seen[0]
+                if not losses.mean() < DIVERGED:
                     raise FloatingPointError("the descent diverged")
-                total += float(gradient.losses.sum(dtype=np.float64))
+                total += float(losses.sum(dtype=np.float64))
                 if vectors is not None:
-                    vectors[rows] = gradient.vectors
+                    vectors[rows] = found
                 if origin is not None:
                     pull = self.penalty * min(1, self.batch_size / n) * rate / largest
                     for p, o in zip(params, origin, strict=True):
@@ -185,7 +156,7 @@ class Descent:
         return total / n * self.coordinates.scale**2
 
     def _gradient(self, Z, near, warm, noise_rng=None):
-        """Return the gradient of a batch; `warm` tells that earlier eigenvectors are kept."""
+        """Return the `batch_gradient`; `warm` tells that earlier eigenvectors are kept."""
         seed = self.rng.randint(2**31 - 1)
         if self.objective == "spectral":
             start = objectives.mixed_start(Z, Z.shape, random_state=seed)
@@ -194,12 +165,10 @@ class Descent:
             near = self.model.direction.astype(Z.dtype) if near is None else near
             start = objectives.mixed_start(near, Z.shape, random_state=seed)
             steps = objectives.RECONSTRUCTION_STEPS if warm else FRESH_STEPS
-            towards = self.model.towards.astype(Z.dtype)
-            loss = partial(
-                objectives.reconstruction, X=Z, start=start, steps=steps, towards=towards
-            )
+            options = {"steps": steps, "towards": self.model.towards.astype(Z.dtype)}
+            loss = partial(objectives.reconstruction, X=Z, start=start, **options)
         noise_rng = noise_rng or np.random.RandomState(self.rng.randint(2**31 - 1))
-        return BatchGradient(self.model, self._corrupted(Z, noise_rng), loss)
+        return self.model.batch_gradient(self._corrupted(Z, noise_rng), loss)
 
     def _corrupted(self, Z, rng):
         if self.noise is None or self.noise_level == 0:
@@ -210,7 +179,7 @@ class Descent:
         """Return the gradient over all samples."""
         sums = [np.zeros_like(p) for p in params]
         for rows in gen_batches(len(Z), min(len(Z), self.batch_size)):
-            gradient = self._gradient(Z[rows], None, warm, self.rng)
+            gradient, _ = self._gradient(Z[rows], None, warm, self.rng)
             for s, g in zip(sums, gradient(params), strict=True):
                 s += len(Z[rows]) / len(Z) * g
         return sums
