@@ -17,7 +17,6 @@ Kernel values are computed in the precision of the data and summed in float64.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -65,7 +64,12 @@ class SymmetricOperator(LinearOperator):
 
 
 class CenteredOperator(SymmetricOperator):
-    """Base class for n samples: centring, and what follows from a product with K."""
+    """Base class for n samples: centring, and what follows from the plain K.
+
+    A subclass defines ``plain_product(V)``, which is K @ V, (n, s), float64, ``plain_diagonal()``,
+    (n,), ``plain_rows(indices)``, (len(indices), n), and ``frobenius_norm()``, computed from the
+    (centred) values to avoid cancellation.
+    """
 
     points = None
 
@@ -73,22 +77,6 @@ class CenteredOperator(SymmetricOperator):
         super().__init__(dtype, (n, n))
         self.center = center
         self._means: np.ndarray | None = None
-
-    @abstractmethod
-    def plain_product(self, V: np.ndarray) -> np.ndarray:
-        """Return K @ V, shape (n, s), float64, with the plain K."""
-
-    @abstractmethod
-    def plain_diagonal(self) -> np.ndarray:
-        """Return the diagonal of the plain K, shape (n,)."""
-
-    @abstractmethod
-    def rows(self, indices: np.ndarray) -> np.ndarray:
-        """Return rows of the operator by their indices, shape (len(indices), n)."""
-
-    @abstractmethod
-    def frobenius_norm(self) -> float:
-        """Return the Frobenius norm, computed from the (centred) values to avoid cancellation."""
 
     def _matmat(self, V):
         if not self.center:
@@ -108,6 +96,23 @@ class CenteredOperator(SymmetricOperator):
             self._means = self.plain_product(np.full((self.shape[0], 1), 1 / self.shape[0]))[:, 0]
         return self._means
 
+    def shift(self) -> np.ndarray:
+        """Return s, shape (n,): the entries of the operator are K_ij - s_i - s_j."""
+        n, dtype = self.shape[0], self.dtype
+        return centering_shift(self.means(), dtype) if self.center else np.zeros(n, dtype)
+
+    def rows(self, indices: np.ndarray) -> np.ndarray:
+        """Return rows of the operator by their indices, shape (len(indices), n)."""
+        indices = np.asarray(indices)
+        values = self.plain_rows(indices)
+        if self.center:
+            means = self.means()
+            shift = (means - means.mean()).astype(self.dtype)
+            for row, own in zip(values, means[indices].astype(self.dtype), strict=True):
+                row -= shift
+                row -= own
+        return values
+
     def diagonal(self) -> np.ndarray:
         """Return the diagonal, shape (n,)."""
         shift = 2 * centering_shift(self.means(), np.float64) if self.center else 0.0
@@ -126,21 +131,14 @@ class CenteredOperator(SymmetricOperator):
 
 
 class SampleOperator(CenteredOperator):
-    """Base class of operators that hold samples, some of which give a start for solvers."""
+    """Base class of operators that hold samples, some of which give a start for solvers.
+
+    A subclass also defines ``take(indices)``, which returns samples, (len(indices), d),
+    ``extend(landmarks, U)``, which is k(X, landmarks) @ U, (n, s), float64, and
+    ``sum_over_samples(function, add)``: ``add([function(part), ...])`` over parts of the samples.
+    """
 
     kernel: Kernel
-
-    @abstractmethod
-    def take(self, indices: np.ndarray) -> np.ndarray:
-        """Return samples by their indices, shape (len(indices), d)."""
-
-    @abstractmethod
-    def extend(self, landmarks: np.ndarray, U: np.ndarray) -> np.ndarray:
-        """Return k(X, landmarks) @ U, shape (n, s), float64."""
-
-    @abstractmethod
-    def sum_over_samples(self, function: Callable, add: Callable):
-        """Return ``add([function(part), ...])`` over parts of the samples."""
 
     def nystrom_vectors(self, width: int, *, n_landmarks: int = 2000, random_state=None):
         """Return approximate leading eigenvectors, shape (n, width), to start an iteration with.
@@ -207,7 +205,6 @@ class KernelOperator(SampleOperator):
         stop = Event()
         bar = tqdm(total=len(strips), desc="kernel sweep", unit="strip", disable=not self.verbose)
         with bar, one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
-
             def run(thread):
                 try:
                     return work(self._tiles(strips[thread::n_threads], bar, stop))
@@ -260,28 +257,17 @@ class KernelOperator(SampleOperator):
 
         return check_finite(self._sweep(product), self.kernel)
 
-    def rows(self, indices):  # noqa: D102
-        indices = np.asarray(indices)
+    def plain_rows(self, indices):  # noqa: D102
         out = np.empty((len(indices), self.shape[0]), self.dtype)
         X, terms = self.X[indices], part(self._terms, indices)
-        if self.center:
-            means = self.means()
-            shift = (means - means.mean()).astype(self.dtype)
-            own = means[indices, None].astype(self.dtype)
         for columns in gen_batches(self.shape[0], TILE_COLUMNS):
-            # computed and centred while it is in the cache
             tile = np.empty((len(indices), columns.stop - columns.start), self.dtype)
             self.kernel.fill(tile, X, self.X[columns], terms, part(self._terms, columns))
-            if self.center:
-                tile -= shift[columns]
-                tile -= own
             out[:, columns] = tile
         return out
 
     def frobenius_norm(self):  # noqa: D102
-        shift = np.zeros(self.shape[0], self.dtype)
-        if self.center:
-            shift = centering_shift(self.means(), self.dtype)
+        shift = self.shift()
 
         def squares(tiles):
             total = 0.0
@@ -301,10 +287,8 @@ class KernelOperator(SampleOperator):
         return add([function(self.X)])
 
     def extend(self, landmarks, U):  # noqa: D102
-        result = np.empty((self.shape[0], U.shape[1]))
-        for rows in gen_batches(self.shape[0], TILE_ROWS):
-            result[rows] = self.kernel(self.X[rows], landmarks) @ U
-        return result
+        blocks = (self.X[rows] for rows in gen_batches(self.shape[0], TILE_ROWS))
+        return np.concatenate([self.kernel(X, landmarks) @ U for X in blocks], dtype=np.float64)
 
     def dense(self):  # noqa: D102
         K = self.kernel(self.X)
@@ -341,8 +325,8 @@ class NormalizedOperator(KernelOperator):
             tile *= self.scale[rows, None]
             yield rows, columns, tile
 
-    def rows(self, indices):  # noqa: D102
-        return super().rows(indices) * self.scale * self.scale[np.asarray(indices), None]
+    def plain_rows(self, indices):  # noqa: D102
+        return super().plain_rows(indices) * self.scale * self.scale[indices, None]
 
     def plain_diagonal(self):  # noqa: D102
         return super().plain_diagonal() * self.scale**2
@@ -495,15 +479,12 @@ class FeatureOperator(KernelOperator):
                 self._means = np.sum((Z @ (Z.T @ Z / len(Z))) * Z, axis=1)
         return self._means
 
-    @property
-    def batch_rows(self) -> int:
-        """Number of samples whose features are computed at a time."""
-        return max(64, 4 * TILE_VALUES // self.n_features)
-
-    def batches(self, description: str) -> Iterator[slice]:
-        """Return slices of samples, with a progress bar."""
-        batches = list(gen_batches(self.shape[0], self.batch_rows))
-        return tqdm(batches, desc=description, disable=not self.verbose)
+    def batches(self, description: str, indices=None) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield slices of samples, all or some, and their features, with a progress bar."""
+        n = self.shape[0] if indices is None else len(indices)
+        batches = list(gen_batches(n, max(64, 4 * TILE_VALUES // self.n_features)))
+        for rows in tqdm(batches, desc=description, disable=not self.verbose):
+            yield rows, self.features(rows if indices is None else indices[rows])
 
     def from_features(self, W: np.ndarray) -> np.ndarray:
         """Return Phi W, or with centring (Phi - mean) W, shape (n, s), float64."""
@@ -512,17 +493,18 @@ class FeatureOperator(KernelOperator):
 
     def _plain_from_features(self, W):
         W = np.asarray(W, self.dtype)
-        result = np.empty((self.shape[0], W.shape[1]))
-        for rows in self.batches("features to samples"):
-            result[rows] = self.features(rows).T @ W
-        return result
+        batches = self.batches("features to samples")
+        return np.concatenate([features.T @ W for _, features in batches], dtype=np.float64)
+
+    def to_features(self, V: np.ndarray, indices=None) -> np.ndarray:
+        """Return Phi^T V, shape (D, s), float64, with the Phi of all samples or of some."""
+        V, W = np.ascontiguousarray(V, dtype=self.dtype), np.zeros((self.n_features, V.shape[1]))
+        for rows, features in self.batches("samples to features", indices):
+            W += features @ V[rows]
+        return W
 
     def plain_product(self, V):  # noqa: D102
-        V = np.ascontiguousarray(V, dtype=self.dtype)
-        W = np.zeros((self.n_features, V.shape[1]))
-        for rows in self.batches("samples to features"):
-            W += self.features(rows) @ V[rows]
-        return self._plain_from_features(W)
+        return self._plain_from_features(self.to_features(V))
 
     @property
     def covariance(self) -> FeatureCovariance:
@@ -543,11 +525,8 @@ class FeatureCovariance(SymmetricOperator):
         self._mean = operator.mean_features() if operator.center else None
 
     def _matmat(self, W):
-        op = self.operator
-        result = np.zeros(W.shape)
-        narrow = np.asarray(W, op.dtype)
-        for rows in op.batches("feature sweep"):
-            features = op.features(rows)
+        op, result, narrow = self.operator, np.zeros(W.shape), np.asarray(W, self.dtype)
+        for _, features in op.batches("feature sweep"):
             result += features @ (features.T @ narrow)
         if self._mean is not None:
             result -= np.outer(op.shape[0] * self._mean, self._mean @ W)
@@ -555,10 +534,8 @@ class FeatureCovariance(SymmetricOperator):
 
     def dense(self) -> np.ndarray:
         """Return the whole matrix, shape (D, D), float64."""
-        op = self.operator
-        C = np.zeros(self.shape)
-        for rows in op.batches("feature covariance"):
-            features = op.features(rows)
+        op, C = self.operator, np.zeros(self.shape)
+        for _, features in op.batches("feature covariance"):
             C += features @ features.T
         if self._mean is not None:
             C -= op.shape[0] * np.outer(self._mean, self._mean)
@@ -566,13 +543,8 @@ class FeatureCovariance(SymmetricOperator):
 
     def nystrom_vectors(self, width: int, *, n_landmarks: int = 2000, random_state=None):
         """Return approximate leading eigenvectors, shape (D, width); see `SampleOperator`."""
-        op = self.operator
-        chosen, _, U = op.sampled_eigenpairs(width, n_landmarks, random_state)
-        U = U.astype(op.dtype)
-        result = np.zeros((op.n_features, width))
-        for rows in gen_batches(len(chosen), op.batch_rows):
-            result += op.features(chosen[rows]) @ U[rows]
-        return result
+        chosen, _, U = self.operator.sampled_eigenpairs(width, n_landmarks, random_state)
+        return self.operator.to_features(U, chosen)
 
 
 def has_features(kernel: Kernel) -> bool:
