@@ -96,7 +96,10 @@ def leading_eigenpairs(
                 raise
             used = "dense"
     if used == "randomized":
-        values, vectors = _randomized(K, k, iterated_power, random_state)
+        options = {"n_iter": iterated_power, "flip_sign": False, "random_state": random_state}
+        vectors, s, Vt = randomized_svd(K, k, **options)
+        # singular values are absolute eigenvalues; the two bases differ by their signs
+        values = s * np.sign(np.einsum("ij,ji->j", vectors, Vt))
     if used == "dense":
         with one_blas_thread(flops=4 / 3 * n**3):
             # the transpose is the same matrix in LAPACK's order, so that nothing is copied
@@ -114,13 +117,6 @@ def _arpack(K, k, tol, max_iter, random_state):
     product = LinearOperator(K.shape, matvec=lambda v: symv(1, transposed, v), dtype=K.dtype)
     start = check_random_state(random_state).uniform(-1, 1, K.shape[0]).astype(K.dtype)
     return eigsh(product, k, which="LA", tol=tol, maxiter=max_iter, v0=start)
-
-
-def _randomized(K, k, iterated_power, random_state):
-    options = {"n_iter": iterated_power, "flip_sign": False, "random_state": random_state}
-    U, s, Vt = randomized_svd(K, k, **options)
-    # singular values are absolute eigenvalues; the two bases differ by their signs
-    return s * np.sign(np.einsum("ij,ji->j", U, Vt)), U
 
 
 @dataclass(frozen=True)

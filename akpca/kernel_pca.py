@@ -244,7 +244,9 @@ class KernelPCA(KernelEstimator):
         self.X_fit_ = X
         self._set_components(operator, *self._decompose(operator, given=operator is X), points)
         if self.fit_inverse_transform and self.preimage is None:
-            self._fit_inverse()
+            self.X_transformed_fit_ = self._code.codes
+            self._decoder = self._ridge(self._code.codes).fit(self._code)
+            self.dual_coef_ = self._decoder.dual_coef_
         return self
 
     def fit_transform(self, X, y=None, **params):
@@ -382,9 +384,3 @@ class KernelPCA(KernelEstimator):
             means=means.astype(dtype) if center else None,
         )
         self._set_code(code)
-
-    def _fit_inverse(self):
-        """Learn the inverse as scikit-learn does: with the same kernel, on codes."""
-        self.X_transformed_fit_ = self._code.codes
-        self._decoder = self._ridge(self._code.codes).fit(self._code)
-        self.dual_coef_ = self._decoder.dual_coef_

@@ -445,13 +445,11 @@ def cluster_centers(X, m: int, rng) -> np.ndarray:
     n = X.shape[0]
     centers = X[rng.permutation(n)[:m]]
     centers = centers.toarray() if sparse.issparse(X) else centers
-    nearest = np.empty(n, np.intp)
     for _ in range(KMEANS_STEPS):
         half_norms = row_norms(centers, squared=True) / 2
-        for rows in gen_batches(n, BLOCK_ROWS):
-            closeness = safe_sparse_dot(X[rows], centers.T, dense_output=True)
-            closeness -= half_norms
-            closeness.argmax(axis=1, out=nearest[rows])
+        blocks = (X[rows] for rows in gen_batches(n, BLOCK_ROWS))
+        closeness = (safe_sparse_dot(B, centers.T, dense_output=True) - half_norms for B in blocks)
+        nearest = np.concatenate([values.argmax(axis=1) for values in closeness])
         sizes = np.bincount(nearest, minlength=m)[:, None]
         members = sparse.csr_matrix((np.ones(n, X.dtype), (nearest, np.arange(n))), (m, n))
         sums = members @ X

@@ -120,10 +120,8 @@ class CenteredOperator(SymmetricOperator):
 
     def trace(self) -> float:
         """Return the trace; with centring, the total variance in feature space times n."""
-        if self.center:
-            total = float(self.plain_diagonal().sum(dtype=np.float64))
-            return total - float(self.means().sum())
-        return float(self.diagonal().sum(dtype=np.float64))
+        total = float(self.plain_diagonal().sum(dtype=np.float64))
+        return total - float(self.means().sum()) if self.center else total
 
     def dense(self) -> np.ndarray:
         """Return the whole matrix, shape (n, n)."""
@@ -205,6 +203,7 @@ class KernelOperator(SampleOperator):
         stop = Event()
         bar = tqdm(total=len(strips), desc="kernel sweep", unit="strip", disable=not self.verbose)
         with bar, one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
+
             def run(thread):
                 try:
                     return work(self._tiles(strips[thread::n_threads], bar, stop))
@@ -219,23 +218,19 @@ class KernelOperator(SampleOperator):
                 raise
 
     def _tiles(self, strips: list[slice], bar: tqdm, stop: Event) -> Iterator[Tile]:
-        """Yield (rows, columns, values) of the tiles of some strips; values are overwritten."""
-        n, X, terms = self.shape[0], self.X, self._terms
-        buffer = np.empty(TILE_VALUES, self.dtype)
-        for rows in strips:
-            # the tile on the diagonal is separate, because it is used only once
-            edges = [rows.start, *range(rows.stop, n, TILE_COLUMNS), n]
-            for columns in (slice(*edge) for edge in pairwise(edges) if edge[0] < edge[1]):
-                if stop.is_set():
-                    return
-                tile = tile_of(buffer, rows, columns)
-                arguments = X[rows], X[columns], part(terms, rows), part(terms, columns)
-                self.kernel.fill(tile, *arguments)
-                if rows.start == columns.start:
-                    # the diagonal without the rounding of inner products, as in a stored matrix
-                    np.fill_diagonal(tile, self._diagonal[rows])
-                yield rows, columns, tile
-            bar.update()
+        """Return the tiles of some strips of the upper triangle, as in `kernel_tiles`."""
+
+        def blocks():
+            for rows in strips:
+                # the tile on the diagonal is separate, because it is used only once
+                edges = [rows.start, *range(rows.stop, self.shape[0], TILE_COLUMNS), self.shape[0]]
+                for columns in (slice(*edge) for edge in pairwise(edges) if edge[0] < edge[1]):
+                    if stop.is_set():
+                        return
+                    yield rows, columns
+                bar.update()
+
+        return kernel_tiles(self.kernel, self.X, self._terms, blocks(), diagonal=self._diagonal)
 
     @cached_property
     def _diagonal(self) -> np.ndarray:
@@ -554,10 +549,23 @@ def has_features(kernel: Kernel) -> bool:
     return isinstance(kernel, Linear)
 
 
-def tile_of(buffer: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
-    """Return the beginning of a buffer as a tile, shape (len(rows), len(columns))."""
-    shape = (rows.stop - rows.start, columns.stop - columns.start)
-    return buffer[: shape[0] * shape[1]].reshape(shape)
+def kernel_tiles(kernel: Kernel, X, terms, blocks, Y=None, y_terms=None, diagonal=None):
+    """Yield (rows, columns, values) of k(X, Y) for pairs of slices; values are overwritten.
+
+    `terms` and `y_terms` are the `Kernel.row_terms`. Y=None means X, whose k(x, x) is `diagonal`.
+    """
+    if Y is None:
+        Y, y_terms = X, terms
+    buffer = np.empty(TILE_VALUES, np.result_type(X.dtype, Y.dtype))
+    for rows, columns in blocks:
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        tile = buffer[: shape[0] * shape[1]].reshape(shape)
+        kernel.fill(tile, X[rows], Y[columns], part(terms, rows), part(y_terms, columns))
+        if diagonal is not None:
+            # the diagonal without the rounding of inner products, as in a stored matrix
+            i = np.arange(max(rows.start, columns.start), min(rows.stop, columns.stop))
+            tile[i - rows.start, i - columns.start] = diagonal[i]
+        yield rows, columns, tile
 
 
 def row_means(K: np.ndarray) -> np.ndarray:

@@ -7,17 +7,14 @@ four, with one interface::
     decoder = make_preimage("fixed_point").fit(code)   # code: a KernelCode
     X_hat = decoder.decode(Y)                          # (m, k) codes to (m, d) samples
 
-============== ===================== ==============================================================
-name           kernel                idea
-============== ===================== ==============================================================
-'ridge'        any                   learn the map from codes to samples (Bakir et al., 2003)
-'eigenvector'  polynomial, degree 2  P phi is a matrix: take its leading eigenvector (Cohen et al.,
-                                     2016)
-'fixed_point'  RBF                   ascend to the x whose image is nearest to P phi (Mika et al.,
-                                     1999)
-'distance'     RBF, linear,          from distances in feature space to distances in input space,
-               polynomial (odd)      then trilaterate (Kwok and Tsang, 2003)
-============== ===================== ==============================================================
+============== ============================= ======================================================
+name           kernel                        idea
+============== ============================= ======================================================
+'ridge'        any                           learn the map from codes to samples
+'eigenvector'  polynomial, degree 2          P phi is a matrix: take its leading eigenvector
+'fixed_point'  RBF                           ascend to the x whose image is nearest to P phi
+'distance'     RBF, linear, polynomial (odd) from distances in feature space to those in input space
+============== ============================= ======================================================
 
 The contract, stated once: `fit` takes a :class:`akpca.kernel_code.KernelCode`, which knows the
 codes of some samples, and keeps references to its arrays; `decode` works in blocks of rows, so that
@@ -64,6 +61,8 @@ class Preimage(BaseEstimator, ABC):
     name: ClassVar[str]
     # the kernels that `supports` accepts, for error messages
     allowed: ClassVar[str] = "any kernel"
+    # codes that `decode` takes at a time
+    _block_rows = BLOCK_ROWS
 
     def supports(self, kernel: Kernel | None) -> bool:
         """Return whether codes of kernel PCA with this kernel can be decoded."""
@@ -94,12 +93,9 @@ class Preimage(BaseEstimator, ABC):
             )
         Y = Y.astype(np.result_type(Y, self._dtype), copy=False)
         X_hat = np.empty((len(Y), self._n_features), Y.dtype)
-        for rows in gen_batches(len(Y), self._block_rows()):
+        for rows in gen_batches(len(Y), self._block_rows):
             X_hat[rows] = self._decode(Y[rows])
         return X_hat
-
-    def _block_rows(self) -> int:
-        return BLOCK_ROWS
 
     @abstractmethod
     def _fit(self, code: KernelCode) -> None:
@@ -253,7 +249,7 @@ class EigenvectorPreimage(Preimage):
 
     def supports(self, kernel):  # noqa: D102
         quadratic = isinstance(kernel, Polynomial) and kernel.degree == 2 and kernel.coef0 >= 0
-        return quadratic and (kernel.gamma is None or kernel.gamma > 0)
+        return quadratic and gamma_of(kernel, 1) > 0
 
     def _fit(self, code):
         X = code.points
@@ -338,7 +334,7 @@ class FixedPointPreimage(Preimage):
         self.n_restarts = n_restarts
 
     def supports(self, kernel):  # noqa: D102
-        return isinstance(kernel, RBF) and (kernel.gamma is None or kernel.gamma > 0)
+        return isinstance(kernel, RBF) and gamma_of(kernel, 1) > 0
 
     def _fit(self, code):
         self._shortest = self.tol / np.sqrt(gamma_of(code.kernel, code.points.shape[1]))
@@ -436,17 +432,13 @@ class DistancePreimage(Preimage):
     def supports(self, kernel):  # noqa: D102
         if isinstance(kernel, Polynomial) and kernel.degree % 2 != 1:
             return False
-        if isinstance(kernel, RBF | Polynomial):
-            return kernel.gamma is None or kernel.gamma > 0
-        return isinstance(kernel, Linear)
+        return isinstance(kernel, RBF | Polynomial | Linear) and gamma_of(kernel, 1) > 0
 
     def _fit(self, code):
         self._count = min(self.n_neighbors, len(code.targets))
         self._target_norms = code.kernel.diag(code.targets)
-
-    def _block_rows(self):
-        n_codes, d = self.code_.targets.shape
-        return max(1, MAX_TEMPORARY_VALUES // max(self._count * d, n_codes))
+        n_codes, d = code.targets.shape
+        self._block_rows = max(1, MAX_TEMPORARY_VALUES // max(self._count * d, n_codes))
 
     def _decode(self, Y):
         products = self.code_.inner_products(Y)
