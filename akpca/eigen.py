@@ -58,9 +58,7 @@ def leading_eigenpairs(
     random_state=None,
     overwrite: bool = False,
 ) -> tuple[np.ndarray, np.ndarray, str]:
-    """Return the k algebraically largest eigenpairs of a symmetric matrix.
-
-    The result is (values, vectors, name of the solver that was used).
+    """Return the k algebraically largest eigenpairs of a symmetric matrix, and the solver's name.
 
     Parameters
     ----------
@@ -208,8 +206,7 @@ def block_krylov(
                 raise
             warn_interrupted(f"after {n_products - 1} products")
             break
-        images = np.hstack([images, products])
-        basis = np.hstack([basis, block])
+        images, basis = np.hstack([images, products]), np.hstack([basis, block])
         projected = basis.T @ images
         values, S = np.linalg.eigh((projected + projected.T) / 2)
         values, S = values[::-1][:width], S[:, ::-1][:, :width]
@@ -299,17 +296,15 @@ def power_method(
                 y = z / np.linalg.norm(z)
                 break
             z /= size
-            done = np.linalg.norm(z - y) < tol
-            y = z
-            if done:
+            y, change = z, np.linalg.norm(z - y)
+            if change < tol:
                 break
         else:
             raise RuntimeError(
                 f"the power method did not settle on eigenvector {j + 1} in max_iter={max_iter} "
                 f"steps: two eigenvalues are nearly equal; raise max_iter or tol"
             )
-        values[j] = y @ A @ y
-        vectors[:, j] = y
+        values[j], vectors[:, j] = y @ A @ y, y
         A -= values[j] * np.outer(y, y)
     return values, vectors
 

@@ -38,9 +38,8 @@ class KernelPCA(KernelEstimator):
 
     A drop-in replacement for :class:`sklearn.decomposition.KernelPCA`, with the same arguments,
     defaults, attributes and results, up to rounding and, for entries of nearly equal size, signs.
-    It adds `center`, `inverse_gamma`, `preimage`, explained variances, the kernels of
-    :mod:`akpca.kernels`, a solver that is chosen by cost, operators in place of kernel matrices,
-    and `transform` in blocks, whose memory does not grow with the number of new points.
+    It adds the last parameters, from `center`, explained variances, kernel objects, operators in
+    place of kernel matrices, and `transform` in blocks, whose memory does not grow.
 
     Parameters
     ----------
@@ -130,8 +129,8 @@ class KernelPCA(KernelEstimator):
         The fitted decoder, if `preimage`.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features), or operator
         What was fitted.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     See Also
     --------
@@ -308,14 +307,12 @@ class KernelPCA(KernelEstimator):
         if isinstance(operator, FeatureOperator):
             values, vectors, residuals = self._decompose_features(operator, k)
         elif isinstance(operator, MatrixOperator) and self.eigen_solver != "krylov":
-            # before the solver overwrites the matrix
-            total = operator.trace()
+            total = operator.trace()  # before the solver overwrites the matrix
             names = ("tol", "max_iter", "iterated_power", "random_state")
             options = {"solver": self.eigen_solver, **{name: getattr(self, name) for name in names}}
             # a precomputed K is the caller's own if no copy was made
-            overwrite = not given and (self.kernel != "precomputed" or self.copy_X)
-            found = leading_eigenpairs(operator.K, k, overwrite=overwrite, **options)
-            values, vectors, self.eigen_solver_ = found
+            options["overwrite"] = not given and (self.kernel != "precomputed" or self.copy_X)
+            values, vectors, self.eigen_solver_ = leading_eigenpairs(operator.K, k, **options)
             return values, vectors, total, None
         else:
             self._require_n_components(operator.shape[0])
@@ -367,20 +364,13 @@ class KernelPCA(KernelEstimator):
             self.residuals_ = residuals
         # alpha = u / sqrt(nu); a component without variance has no direction: code 0
         scale = np.divide(1, np.sqrt(values), out=np.zeros_like(values), where=values > 0)
-        weights, offset, means = self.eigenvectors_ * scale, np.zeros(len(values), dtype), None
+        weights, offset, mean = self.eigenvectors_ * scale, np.zeros(len(values), dtype), {}
         if center:
             means = operator.means()
             weights -= weights.mean(axis=0)
             offset = (means @ weights).astype(dtype)
-        code = KernelCode(
-            kernel=self.kernel_,
-            points=points,
-            weights=weights,
-            offset=offset,
-            mean_weights=np.full(n, 1 / n) if center else None,
-            mean_square=float(means.mean()) if center else 0.0,
-            codes=self.eigenvectors_ * np.sqrt(values),
-            targets=None if hasattr(points, "encode") else points,
-            means=means.astype(dtype) if center else None,
-        )
-        self._set_code(code)
+            mean = {"mean_weights": np.full(n, 1 / n), "mean_square": float(means.mean())}
+            mean["means"] = means.astype(dtype)
+        targets = None if hasattr(points, "encode") else points
+        known = {"codes": self.eigenvectors_ * np.sqrt(values), "targets": targets}
+        self._set_code(KernelCode(self.kernel_, points, weights, offset, **mean, **known))
