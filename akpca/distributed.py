@@ -49,8 +49,7 @@ from .threads import one_blas_thread
 # since a sweep has about MAX_CHUNKS^2 / 2 tasks, each of which costs the scheduler about a
 # millisecond. No chunk is larger than MAX_CHUNK_BYTES.
 MIN_CHUNK_ROWS, MAX_CHUNKS, MAX_CHUNK_BYTES = 2048, 64, 2**25
-# Largest array in the recipe of a lazy chunk; a larger one is data, which must not be sent with
-# every task.
+# Largest array in the recipe of a lazy chunk; larger ones are data, not to be sent with every task.
 MAX_RECIPE_BYTES = 2**16
 # Largest number of terms that one task adds.
 FAN_IN = 8
@@ -88,8 +87,7 @@ class DaskKernelOperator(SampleOperator):
     ):
         self.kernel = check_kernel(kernel)
         self.X = _in_row_chunks(X, "X")
-        self.client = client
-        self.verbose = verbose
+        self.client, self.verbose = client, verbose
         edges = np.cumsum((0, *self.X.chunks[0])).tolist()
         self._rows = [slice(*edge) for edge in pairwise(edges)]
         self._chunks = _chunk_nodes(self.X)
@@ -108,8 +106,7 @@ class DaskKernelOperator(SampleOperator):
             for j in range(i + 1, len(self._chunks)):
                 pair = chunk, self._chunks[j], vectors[j], vectors[i]
                 products = _task(_product, self.kernel, *pair)
-                # the sum selects one of the two products: separate tasks for this would be most
-                # of the graph
+                # the sum selects one of the two: tasks for this would be most of the graph
                 terms[i].append((products, 0))
                 terms[j].append((products, 1))
         return self._joined([_tree_sum(row) for row in terms], "kernel sweep")
@@ -233,10 +230,8 @@ def from_file(path, *, chunk_rows: int = MIN_CHUNK_ROWS):
     array = _open(path)
     shape, dtype = array.shape, array.dtype
     if len(shape) != 2 or 0 in shape or dtype.kind not in "fiub":
-        raise ValueError(
-            f"{path} must hold a two-dimensional, non-empty array of real numbers, got "
-            f"shape {shape} and dtype {dtype}"
-        )
+        needed = "a two-dimensional, non-empty array of real numbers"
+        raise ValueError(f"{path} must hold {needed}, got shape {shape} and dtype {dtype}")
     # a file that has been rewritten is another array
     token = dask.base.tokenize(path, path.stat().st_mtime_ns, path.stat().st_size, chunk_rows)
     return dask.array.map_blocks(
@@ -315,10 +310,8 @@ def run_notebooks(
 
 def is_dask_array(X) -> bool:
     """Tell whether X is a dask array, without importing dask."""
-    return any(
-        cls.__name__ == "Array" and cls.__module__.split(".")[:2] == ["dask", "array"]
-        for cls in type(X).__mro__
-    )
+    names = (f"{cls.__module__}.{cls.__name__}" for cls in type(X).__mro__)
+    return any(name.startswith("dask.array.") and name.endswith(".Array") for name in names)
 
 
 # -------------------------------------------------------------------------------- on the workers
@@ -347,10 +340,8 @@ def _read_rows(path: Path, shape: tuple, dtype: np.dtype, *, block_info) -> np.n
     """Return the rows of a chunk of a file, whose place dask gives as `block_info`."""
     array = _open(path)
     if array.shape != shape or array.dtype != dtype:
-        raise ValueError(
-            f"{path} has changed: it had shape {shape} and dtype {dtype}, now {array.shape} and "
-            f"{array.dtype}"
-        )
+        now = f"now {array.shape} and {array.dtype}"
+        raise ValueError(f"{path} has changed: it had shape {shape} and dtype {dtype}, {now}")
     return np.array(array[slice(*block_info[None]["array-location"][0])])
 
 
@@ -485,8 +476,7 @@ def _output_name(stem: str, parameters: dict) -> str:
 def _chunk_nodes(X) -> list:
     """Return the nodes of a graph, one for each chunk, that tasks pass to `_load`.
 
-    They are recipes of lazy chunks, or else the chunks themselves, which dask then computes once
-    per sweep and keeps on the workers while they are needed.
+    They are recipes of lazy chunks, or else the chunks, which dask computes once per sweep.
     """
     # dask 2026.8 loses persisted chunks if asked to optimise here
     chunks = list(X.to_delayed(optimize_graph=False).ravel())

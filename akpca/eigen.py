@@ -25,9 +25,8 @@ DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 # A landmark is dropped if the others explain all but this fraction of the largest k(z, z): features
 # are divided by the square root of the rest, which would amplify rounding errors.
 MIN_PIVOT_RATIO = {DOUBLE: 1e-12, SINGLE: 1e-5}
-# Largest ratio of a negative to the largest positive eigenvalue (or of a residual to k(x, x)) that
-# is taken for rounding, the largest absolute value that is, and the largest ratio that is taken for
-# zero: as in scikit-learn.
+# As in scikit-learn: the largest ratio of a negative to the largest positive eigenvalue (or of a
+# residual to k(x, x)) and the largest absolute value taken for rounding, the largest ratio for zero
 MAX_NEGATIVE_RATIO = {DOUBLE: 1e-5, SINGLE: 5e-3}
 MAX_NEGATIVE = {DOUBLE: 1e-10, SINGLE: 1e-6}
 MAX_ZERO_RATIO = {DOUBLE: 1e-12, SINGLE: 2e-7}
@@ -170,8 +169,8 @@ def block_krylov(
     k : int
         Number of pairs.
     tol : float, default=1e-4
-        Largest relative residual ||K v - nu v|| / nu. The relative error of an eigenvalue is then
-        about tol^2 over its relative gap.
+        Largest residual ||K v - nu v|| / nu. An eigenvalue's relative error is then about tol^2
+        over its relative gap.
     max_products : int, default=100
         Largest number of products, after which the best pairs so far are returned.
     start : {'auto', 'random'} or ndarray of shape (n, b), b >= k, default='auto'
@@ -244,8 +243,7 @@ def _start(K, k, rng, *, sampled):
 def _orthonormal_part(R: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """Return an orthonormal basis of the part of R's columns that is orthogonal to `basis`."""
     R = R / np.linalg.norm(R, axis=0)
-    # by the Gram matrix, at the speed of matrix multiplication; the later rounds restore the
-    # accuracy that this loses
+    # by the Gram matrix, which is fast; the later rounds restore the accuracy that this loses
     for _ in range(3):
         R = R - basis @ (basis.T @ R)
         squares, U = np.linalg.eigh(R.T @ R)

@@ -24,8 +24,7 @@ from .kernel_estimator import INVERSE_CONSTRAINTS, KERNEL_CONSTRAINTS, KernelEst
 from .kernels import CallableKernel, Precomputed, check_finite
 from .operators import FeatureOperator, KernelOperator, MatrixOperator, has_features
 
-# Relative residual at which a matrix-free solver stops by default. The relative error of
-# eigenvalues is about its square.
+# Default relative residual of a matrix-free solver; the error of eigenvalues is about its square.
 MATRIX_FREE_TOL = 1e-3
 # Largest number of explicit features whose covariance matrix is decomposed by LAPACK.
 MAX_DENSE_FEATURES = 2000
@@ -38,14 +37,13 @@ class KernelPCA(KernelEstimator):
 
     A drop-in replacement for :class:`sklearn.decomposition.KernelPCA`, with the same arguments,
     defaults, attributes and results, up to rounding and, for entries of nearly equal size, signs.
-    It adds the last parameters, from `center`, explained variances, kernel objects, operators in
-    place of kernel matrices, and `transform` in blocks, whose memory does not grow.
+    It adds the parameters from `center` on, a solver that is chosen by cost, explained variances,
+    kernel objects, operators in place of kernel matrices, and `transform` in blocks.
 
     Parameters
     ----------
     n_components : int, default=None
-        k, the size of the code; at most the number of samples. None keeps all components whose
-        eigenvalue is not zero.
+        k, the size of the code, at most n_samples. None keeps all of non-zero eigenvalue.
     kernel : {'linear', 'poly', 'rbf', 'sigmoid', 'cosine', 'laplacian', 'chi2', \
 'precomputed'}, Kernel or callable, default='linear'
         A name, an object of :mod:`akpca.kernels`, which has its own parameters, or a function of
@@ -73,8 +71,7 @@ class KernelPCA(KernelEstimator):
         Tolerance of 'arpack', for which 0 is machine precision. For 'krylov', the largest relative
         residual ||K u - nu u|| / nu; 0 is 1e-3.
     max_iter : int, default=None
-        Iteration limit of 'arpack'. For 'krylov', the largest number of sweeps over the kernel;
-        None is 100.
+        Iteration limit of 'arpack'. For 'krylov', of sweeps over the kernel; None is 100.
     iterated_power : int or 'auto', default='auto'
         Power iterations of 'randomized'.
     remove_zero_eig : bool, default=False
@@ -109,8 +106,7 @@ class KernelPCA(KernelEstimator):
         u, of unit length. In each, the entry of largest absolute value is positive. For an
         eigenvalue of zero, a unit vector or zeros.
     explained_variance_ : ndarray of shape (n_components,)
-        Variance of each code coordinate over the fitted samples, nu / (n - 1). Without centring,
-        the mean square nu / n.
+        Variance of each code coordinate, nu / (n - 1). Without centring, the mean square nu / n.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         nu divided by the trace of the (centred) kernel matrix, the total variance in feature space.
     eigen_solver_ : str
@@ -272,8 +268,7 @@ class KernelPCA(KernelEstimator):
         """Return 'matrix', 'features' or 'krylov': hold K, write phi down, or do neither."""
         if self.eigen_solver in MATRIX_SOLVERS:
             return "matrix"
-        # Costs are equivalent numbers of floating-point operations, whose factors were measured:
-        # see benchmarks/bench_large.py.
+        # costs in floating-point operations, with factors measured by benchmarks/bench_large.py
         (n, d), k, cost = X.shape, self._n_wanted(X.shape[0]), {}
         block = 1.25 * k + 8
         if has_features(self.kernel_) and not sparse.issparse(X):

@@ -77,8 +77,7 @@ class NystromKernelPCA(KernelEstimator):
         is 1000, or all samples if there are fewer.
     kernel : {'linear', 'poly', 'rbf', 'sigmoid', 'cosine', 'laplacian', 'chi2', \
 'precomputed'}, Kernel or callable, default='rbf'
-        As in `KernelPCA`, but positive semi-definite on the data. With 'precomputed', `fit` takes
-        an operator that has samples.
+        As in `KernelPCA`, but positive semi-definite; 'precomputed': an operator with samples.
     gamma, degree, coef0, kernel_params, n_jobs, center
         As in `KernelPCA`.
     sampling : {'uniform', 'kmeans', 'leverage'}, default='uniform'
@@ -92,8 +91,7 @@ class NystromKernelPCA(KernelEstimator):
         eigenvectors are not orthonormal over the samples, its eigenvalues can be too large, and
         centring is by the mean of the landmarks. See the notes.
     fit_inverse_transform, alpha, inverse_gamma
-        As in `KernelPCA`. The regression is fitted to all samples, with the codes of the landmarks
-        as centres.
+        As in `KernelPCA`, fitted to all samples, with the codes of the landmarks as centres.
     preimage : {'ridge', 'eigenvector', 'fixed_point', 'distance'} or Preimage, default=None
         As in `KernelPCA`, with the landmarks as known samples.
     random_state : int, RandomState instance or None, default=None
@@ -304,8 +302,7 @@ class NystromKernelPCA(KernelEstimator):
 
         One level of the recursion of Musco and Musco (2017): with a uniform sample S of m, K is
         replaced by what S leaves unexplained, (K - K_S (K_SS + m/n ridge I)^-1 K_S^T) / ridge.
-        The ridge is theirs, the sum of the eigenvalues beyond the first k divided by k, with m
-        about 4 k log k.
+        The ridge is theirs: the eigenvalues beyond the first k, summed, over k; m is ~4 k log k.
         """
         n = X.shape[0]
         pilot = X[rng.permutation(n)[:m]]

@@ -141,9 +141,8 @@ class SampleOperator(CenteredOperator):
     def nystrom_vectors(self, width: int, *, n_landmarks: int = 2000, random_state=None):
         """Return approximate leading eigenvectors, shape (n, width), to start an iteration with.
 
-        The eigenvectors U of the kernel matrix of `n_landmarks` samples Z are extended to all
-        points by k(x, Z) U / nu, which costs a small part of a sweep. The result is neither
-        orthogonal nor of unit length.
+        The eigenvectors U of the kernel matrix of `n_landmarks` samples Z are extended to all by
+        k(x, Z) U / nu, a small part of a sweep. They are neither orthogonal nor of unit length.
         """
         chosen, values, U = self.sampled_eigenpairs(width, n_landmarks, random_state)
         # bound the division by tiny eigenvalues
@@ -163,8 +162,7 @@ class SampleOperator(CenteredOperator):
 class KernelOperator(SampleOperator):
     """The matrix K_ij = k(x_i, x_j), or H K H, computed tile by tile whenever it is needed.
 
-    K is symmetric: a tile above the diagonal is used twice, so that a product takes only half of
-    the kernel values.
+    K is symmetric: a tile above the diagonal is used twice, and a product takes half of the values.
 
     Parameters
     ----------
@@ -362,7 +360,9 @@ class MatrixOperator(CenteredOperator):
             raise ValueError(f"Kernel matrix must be a square matrix. Input is a {size} matrix.")
         if not np.isfinite(row_means(K)).all():
             raise ValueError("the precomputed kernel matrix has sums that are not finite: scale it")
-        if is_symmetric(K):
+        tolerance = MAX_ASYMMETRY * np.finfo(K.dtype).eps * np.abs(K.diagonal()).max()
+        blocks = gen_batches(len(K), TILE_ROWS)
+        if all(np.abs(K[rows] - K[:, rows].T).max() <= tolerance for rows in blocks):
             return cls(K, center=center)
         means = K.mean(axis=0, dtype=np.float64)
         if center:
@@ -408,8 +408,7 @@ class FeatureOperator(KernelOperator):
     vector instead of O(n^2 d), and eigenvectors can be computed in the D dimensions of
     `covariance` instead of n. Phi is computed block by block and never stored.
 
-    Parameters are as in `KernelOperator`. X must be dense, and the kernel Linear or Polynomial of
-    degree 2 with coef0 >= 0.
+    Parameters are as in `KernelOperator`, but X is dense and coef0 >= 0.
     """
 
     def __init__(self, X, kernel: Kernel, *, center: bool = True, verbose: bool = False):
@@ -571,13 +570,6 @@ def kernel_tiles(kernel: Kernel, X, terms, blocks, Y=None, y_terms=None, diagona
 def row_means(K: np.ndarray) -> np.ndarray:
     """Return the row means, shape (n,), float64. NumPy sums rows pairwise, which is accurate."""
     return K.mean(axis=1, dtype=np.float64)
-
-
-def is_symmetric(K: np.ndarray) -> bool:
-    """Return whether a square matrix equals its transpose up to rounding."""
-    tolerance = MAX_ASYMMETRY * np.finfo(K.dtype).eps * np.abs(K.diagonal()).max()
-    blocks = gen_batches(len(K), TILE_ROWS)
-    return all(np.abs(K[rows] - K[:, rows].T).max() <= tolerance for rows in blocks)
 
 
 def check_kernel(kernel) -> Kernel:

@@ -19,8 +19,7 @@ name           kernel                        idea
 The contract, stated once: `fit` takes a :class:`akpca.kernel_code.KernelCode`, which knows the
 codes of some samples, and keeps references to its arrays; `decode` works in blocks of rows, so that
 its memory does not grow with the number of codes; float32 codes and samples give float32; codes far
-from all data give finite samples, never NaN. Decoders support scikit-learn's `get_params` and
-`clone`.
+from all data give finite samples, never NaN. scikit-learn's `get_params` and `clone` work.
 """
 
 from __future__ import annotations
@@ -119,8 +118,7 @@ class RidgePreimage(Preimage):
     kernel : str or Kernel, default='rbf'
         Kernel on codes: a name, or an object of :mod:`akpca.kernels`, which has its own parameters.
     gamma : float, 'scale' or None, default='scale'
-        Coefficient of a kernel given by name. 'scale' is 1 / (k * variance of the codes), None is
-        1 / k.
+        Coefficient of a kernel given by name. 'scale' is 1 / (k * variance of codes), None 1 / k.
     alpha : float, default=1.0
         Penalty, best chosen by cross-validation: small for clean data, larger for noisy data.
     fit_intercept : bool, default=True
@@ -232,8 +230,7 @@ class EigenvectorPreimage(Preimage):
 
     Here P phi = sum_i g_i phi(x_i), and the kernel is (x.y)^2. Its feature space consists of
     symmetric matrices, phi(x) = x x^T, and by Eckart and Young the image nearest to M = P phi is
-    its best approximation of rank 1 (section 4 of the AKPCA report). It is 0 if no eigenvalue is
-    positive.
+    its best approximation of rank 1 (section 4 of the AKPCA report), or 0 if no eigenvalue is > 0.
 
     (gamma x.y + c)^2 is the same kernel of z = (sqrt(gamma) x, sqrt(c)). If c > 0, the leading
     eigenvector of the larger matrix gives the direction of x; its length and its sign are those
@@ -407,9 +404,8 @@ class DistancePreimage(Preimage):
 
         x-hat = x-bar + C^+ r,    r_i = (||x_i - x-bar||^2 - d_i^2) / 2 minus its mean,
 
-    where x-bar is the mean of the neighbours and the rows of C are x_i - x-bar. There is no
-    iteration and no local optimum, but x-hat lies in an affine subspace of n_neighbors - 1
-    dimensions.
+    where x-bar is the mean of the neighbours and the rows of C are x_i - x-bar. It has no local
+    optima, but x-hat lies in an affine subspace of n_neighbors - 1 dimensions.
 
     Parameters
     ----------
@@ -455,9 +451,8 @@ class DistancePreimage(Preimage):
         inverse = np.linalg.pinv(C, rcond=np.sqrt(np.finfo(C.dtype).eps))
         step = np.matmul(inverse, r[:, :, None])[:, :, 0]
         if not isinstance(self.code_.kernel, Polynomial):
-            # No x is further from x-bar than from the x_i on average. Inconsistent distances may
-            # give a longer step, but one many times longer only along directions in which the
-            # neighbours hardly differ.
+            # No x is further from x-bar than from the x_i on average. Inconsistent distances give
+            # steps many times longer only where the neighbours hardly differ.
             bound = MAX_STEP * np.sqrt(np.maximum(squared, 0)).mean(axis=1)
             length = np.linalg.norm(step, axis=1)
             shrink = np.divide(bound, length, out=np.ones_like(length), where=length > bound)
