@@ -45,9 +45,8 @@ from .kernels import Kernel, check_finite, check_samples
 from .operators import TILE_COLUMNS, TILE_ROWS, SampleOperator, check_kernel, kernel_tiles
 from .threads import one_blas_thread
 
-# Chunks have about MIN_CHUNK_ROWS rows, or more if there would be more than MAX_CHUNKS of them,
-# since a sweep has about MAX_CHUNKS^2 / 2 tasks, each of which costs the scheduler about a
-# millisecond. No chunk is larger than MAX_CHUNK_BYTES.
+# Chunks have about MIN_CHUNK_ROWS rows, or more, so that there are at most MAX_CHUNKS: a sweep has
+# MAX_CHUNKS^2 / 2 tasks, about a millisecond of scheduling each. None exceeds MAX_CHUNK_BYTES.
 MIN_CHUNK_ROWS, MAX_CHUNKS, MAX_CHUNK_BYTES = 2048, 64, 2**25
 # Largest array in the recipe of a lazy chunk; larger ones are data, not to be sent with every task.
 MAX_RECIPE_BYTES = 2**16
@@ -58,9 +57,8 @@ FAN_IN = 8
 class DaskKernelOperator(SampleOperator):
     """The matrix K_ij = k(x_i, x_j), or H K H, of the rows of a dask array.
 
-    Equal to `KernelOperator` up to rounding. The vectors, of shape (n, s), are all that the
-    client holds. `KernelPCA`, `NystromKernelPCA` and `KernelHebbian` take it with
-    kernel='precomputed', and encode new samples with it.
+    Equal to `KernelOperator` up to rounding; the client holds only the (n, s) vectors. `KernelPCA`,
+    `NystromKernelPCA` and `KernelHebbian` take it, and encode by it, with kernel='precomputed'.
 
     Parameters
     ----------
@@ -259,9 +257,8 @@ def run_notebooks(
     parameters : sequence of dict
         The parameters that differ from the notebook's own, for each run.
     output_folder : str or Path
-        Folder for the executed notebooks, created if missing. They are named after the notebook
-        and the parameters, such as ``01_pca_dataset=digits_seed=1.ipynb``, and replace those of an
-        earlier run with the same parameters.
+        Folder for the executed notebooks, created if missing. Their names, such as
+        ``01_pca_dataset=digits_seed=1.ipynb``, tell the parameters; older ones are replaced.
     client : distributed.Client, default=None
         None is the active client.
     """
@@ -282,9 +279,8 @@ def run_notebooks(
     text = notebook.read_text(encoding="utf-8")
     parameters = [dict(run) for run in parameters]
     known = set(papermill.inspect_notebook(str(notebook)))
-    for run in parameters:
-        if unknown := sorted(set(run) - known):
-            raise ValueError(f"{notebook} has the parameters {sorted(known)}, got also {unknown}")
+    if unknown := sorted(set().union(*parameters) - known):
+        raise ValueError(f"{notebook} has the parameters {sorted(known)}, got also {unknown}")
     paths = [output_folder / _output_name(notebook.stem, run) for run in parameters]
     if twice := sorted({path.name for path in paths if paths.count(path) > 1}):
         raise ValueError(f"parameters must differ from run to run, got these twice: {twice}")
@@ -453,9 +449,8 @@ def _in_row_chunks(X, name: str):
         raise ValueError(f"{name} must have at least one row and one column, got {X.shape}")
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
-    n, d = X.shape
-    rows = _chunk_rows(n, d, X.dtype.itemsize)
-    sizes = X.chunks[0]
+    n, sizes = X.shape[0], X.chunks[0]
+    rows = _chunk_rows(*X.shape, X.dtype.itemsize)
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     # keep the chunks, unless one is too large or empty, or there are too many
@@ -474,10 +469,7 @@ def _output_name(stem: str, parameters: dict) -> str:
 
 
 def _chunk_nodes(X) -> list:
-    """Return the nodes of a graph, one for each chunk, that tasks pass to `_load`.
-
-    They are recipes of lazy chunks, or else the chunks, which dask computes once per sweep.
-    """
+    """Return a node for each chunk, for `_load`: its recipe if it is lazy, or else the chunk."""
     # dask 2026.8 loses persisted chunks if asked to optimise here
     chunks = list(X.to_delayed(optimize_graph=False).ravel())
     recipes = _recipes(X, [chunk.key for chunk in chunks])
@@ -487,8 +479,7 @@ def _chunk_nodes(X) -> list:
 def _recipes(X, keys: list) -> list[bytes] | None:
     """Return the pickled graph of each chunk of a lazy array, or None if it is not lazy.
 
-    None as well if a recipe would hold data, if it can't be pickled, or if chunks share
-    intermediate results, which would be computed repeatedly.
+    None as well if one holds data, can't be pickled, or would repeat work that chunks share.
     """
     import cloudpickle
     from dask.optimization import cull

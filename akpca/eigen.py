@@ -127,8 +127,7 @@ class KrylovResult:
     vectors : ndarray of shape (n, k)
         Orthonormal columns.
     residuals : ndarray of shape (k,)
-        ||K v - nu v|| / nu of each pair, measured and not estimated. For eigenvalues near zero the
-        denominator is sqrt(eps) times the largest eigenvalue.
+        ||K v - nu v|| / nu, measured, not estimated; nu is at least sqrt(eps) times the largest.
     n_products : int
         Number of products of K with a block of vectors.
     converged : bool
@@ -158,9 +157,8 @@ def block_krylov(
     A block Lanczos method: the basis B grows by the residuals R = K V - V diag(nu) of the current
     Ritz vectors V, which span what K B adds to B, and the projected matrix B^T K B gives better
     ones. All products are with a block of vectors, so that one sweep over a kernel serves all
-    components. When the basis is full it restarts from the Ritz vectors; K V is kept as a
-    combination of earlier products, so that a restart costs no product. An interrupt returns the
-    result of the last complete product, with a warning.
+    components. When the basis is full it restarts from the Ritz vectors, whose products are
+    combinations of earlier ones. An interrupt returns the last result, with a warning.
 
     Parameters
     ----------
@@ -169,8 +167,7 @@ def block_krylov(
     k : int
         Number of pairs.
     tol : float, default=1e-4
-        Largest residual ||K v - nu v|| / nu. An eigenvalue's relative error is then about tol^2
-        over its relative gap.
+        Largest ||K v - nu v|| / nu. Eigenvalues then have relative errors of tol^2 / relative gap.
     max_products : int, default=100
         Largest number of products, after which the best pairs so far are returned.
     start : {'auto', 'random'} or ndarray of shape (n, b), b >= k, default='auto'
@@ -195,8 +192,7 @@ def block_krylov(
     width = block.shape[1]
     max_basis = min(n, max(4 * width, 10 * width if max_basis is None else max_basis))
     eps = np.finfo(K.dtype).eps
-    basis, images = np.empty((n, 0)), np.empty((n, 0))
-    result = None
+    basis, images, result = np.empty((n, 0)), np.empty((n, 0)), None
     for n_products in range(1, max_products + 1):
         try:
             products = K @ block
@@ -314,9 +310,8 @@ def independent_rows(K: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.nda
     factor L, shape (rank, rank), is in Fortran order, with L L^T = K[kept][:, kept]. `dtype` is the
     precision of the kernel values to which it will be applied.
 
-    Pivoted Cholesky factorisation reveals the rank at a small part of the cost of an
-    eigendecomposition. If the matrix is semi-definite, no entry of the remainder exceeds the last
-    pivot; a larger entry shows that the kernel is indefinite.
+    Pivoted Cholesky factorisation reveals the rank, faster than an eigendecomposition. An entry of
+    the remainder that exceeds the last pivot shows that the kernel is indefinite.
     """
     dtype, diagonal = np.dtype(dtype), K.diagonal()
     if not np.isfinite(K).all():
@@ -345,8 +340,7 @@ def indefinite_error(name: str) -> ValueError:
 def clean_eigenvalues(values: np.ndarray, noise: float) -> np.ndarray:
     """Set eigenvalues that are zero up to rounding to zero; raise ValueError if some are negative.
 
-    The thresholds are scikit-learn's, but at least `noise`: the rounding error of a kernel matrix
-    that nearly vanishes when it is centred.
+    The thresholds are scikit-learn's, but at least `noise`, the rounding error of the matrix.
     """
     dtype, largest, smallest = values.dtype, values.max(), values.min()
     if largest < -noise:

@@ -45,8 +45,7 @@ class KernelCode:
     targets : ndarray of shape (n, d) or None
         The known samples themselves, often the points.
     means : ndarray of shape (m,) or None
-        Inner products of phi(z_i) with the mean, if they are known. They are subtracted from kernel
-        values before summation, to avoid cancellation.
+        phi(z_i) . mean, if known: subtracted from kernel values first, to avoid cancellation.
     """
 
     kernel: Kernel | None

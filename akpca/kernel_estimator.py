@@ -41,10 +41,7 @@ INVERSE_CONSTRAINTS: dict = {
 
 
 class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Base class of estimators with the code f(x) = W^T k(x, Z) - offset.
-
-    Subclasses have the parameters of `KERNEL_CONSTRAINTS`.
-    """
+    """Base class: the code f(x) = W^T k(x, Z) - offset, and the `KERNEL_CONSTRAINTS` parameters."""
 
     def transform(self, X):
         """Return the codes f(x) of the rows of X, shape (n_new, n_components).
@@ -94,9 +91,8 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         names = ("degree", "coef0", "kernel_params", "n_jobs")
         params = {name: getattr(self, name) for name in names}
         self.kernel_ = resolve_kernel(self.kernel, gamma=gamma, **params)
-        # a kernel object has its own gamma
-        given = isinstance(self.kernel, Kernel)
-        self.gamma_ = gamma_of(self.kernel_, n_features) if given else gamma
+        own = isinstance(self.kernel, Kernel)  # with its own gamma
+        self.gamma_ = gamma_of(self.kernel_, n_features) if own else gamma
         return self.kernel_
 
     def _check_operator(self, operator: LinearOperator):
@@ -134,10 +130,7 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return decoder.fit(self._code)
 
     def _ridge(self, codes):
-        """Return the unfitted learned inverse, for estimators with `alpha` and `inverse_gamma`.
-
-        It is kernel ridge regression on codes, with the same kernel.
-        """
+        """Return the unfitted learned inverse: kernel ridge regression on codes, same kernel."""
         self.inverse_gamma_ = self.gamma_ if self.inverse_gamma is None else self.inverse_gamma
         if self.inverse_gamma == "scale":
             self.inverse_gamma_ = scale_gamma(codes)

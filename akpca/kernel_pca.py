@@ -68,8 +68,7 @@ class KernelPCA(KernelEstimator):
         there are more than 2,000 features or the matrix exceeds the limit. Then residuals are at
         most `tol`, and by default eigenvalues have a relative error of about 1e-6.
     tol : float, default=0
-        Tolerance of 'arpack', for which 0 is machine precision. For 'krylov', the largest relative
-        residual ||K u - nu u|| / nu; 0 is 1e-3.
+        Of 'arpack'; 0 is machine precision. For 'krylov', ||K u - nu u|| / nu at most; 0 is 1e-3.
     max_iter : int, default=None
         Iteration limit of 'arpack'. For 'krylov', of sweeps over the kernel; None is 100.
     iterated_power : int or 'auto', default='auto'
@@ -79,22 +78,19 @@ class KernelPCA(KernelEstimator):
     random_state : int, RandomState instance or None, default=None
         Determines the starting vectors of all solvers but 'dense'.
     copy_X : bool, default=True
-        Keep a copy of X. False saves memory, but X must not be changed afterwards, and a
-        precomputed kernel is centred in place.
+        Copy X. If False, X must not be changed, and a precomputed kernel is centred in place.
     n_jobs : int, default=None
         Parallel jobs for a callable kernel.
     center : bool, default=True
         Centre the data in feature space. False is the uncentred variant of the AKPCA report.
     inverse_gamma : float or 'scale', default=None
-        Coefficient of the kernel of the learned inverse, which is a kernel on codes, not on
-        samples, and may need another width. None is `gamma_`, as in scikit-learn; 'scale' is
-        1 / (n_components * variance of the codes).
+        Coefficient of the kernel of the learned inverse, on codes, which may need another width.
+        None is `gamma_`, as in scikit-learn; 'scale' is 1 / (n_components * variance of the codes).
     preimage : {'ridge', 'eigenvector', 'fixed_point', 'distance'} or Preimage, default=None
         Decoder of `inverse_transform`, from :mod:`akpca.preimage`, which needs no
         `fit_inverse_transform`. None is the learned inverse, if there is one.
     memory_limit : float, default=2e9
-        Bytes that 'auto' may spend on a kernel matrix. A larger one is never formed: a matrix-free
-        solver sweeps over it, block by block.
+        Bytes that 'auto' may spend on a kernel matrix, before it uses a matrix-free solver.
     verbose : bool, default=False
         Show the progress of a matrix-free solver.
 
@@ -103,8 +99,7 @@ class KernelPCA(KernelEstimator):
     eigenvalues_ : ndarray of shape (n_components,)
         nu, of the (centred) kernel matrix, in descending order.
     eigenvectors_ : ndarray of shape (n_samples, n_components)
-        u, of unit length. In each, the entry of largest absolute value is positive. For an
-        eigenvalue of zero, a unit vector or zeros.
+        u, of unit length (or 0 if nu = 0), with a positive entry of largest absolute value.
     explained_variance_ : ndarray of shape (n_components,)
         Variance of each code coordinate, nu / (n - 1). Without centring, the mean square nu / n.
     explained_variance_ratio_ : ndarray of shape (n_components,)
@@ -219,8 +214,7 @@ class KernelPCA(KernelEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or operator
             With kernel='precomputed' the kernel matrix, of shape (n_samples, n_samples), or an
-            operator of :mod:`akpca.operators` or :mod:`akpca.distributed`, whose own `center` is
-            used instead of the parameter.
+            operator of :mod:`akpca.operators` or :mod:`akpca.distributed`, with its own `center`.
         y : Ignored
         """
         if self.fit_inverse_transform and self.kernel == "precomputed":

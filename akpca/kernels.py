@@ -34,8 +34,7 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from .threads import one_blas_thread
 
-# Rows of a kernel matrix computed at a time: enough for full matrix-multiplication speed, with
-# temporary arrays that are a small part of the matrix.
+# Rows of a kernel matrix computed at a time: full speed, with small temporary arrays.
 BLOCK_ROWS = 512
 # Rows of the square blocks whose diagonals give k(x, x), for kernels that do not define `diag`.
 DIAGONAL_ROWS = 32
@@ -46,9 +45,8 @@ FLOAT32_LIMIT = 8
 class Kernel(BaseEstimator):
     """Base class: fills a kernel matrix block by block.
 
-    A subclass defines `values`, or `fill` if it can write into a given array. Define `row_terms`
-    for what depends on one row alone, such as norms: it is called once for a whole data set.
-    Override `diag` where k(x, x) has a simple form.
+    A subclass defines `values`, or `fill` if it can write into a given array; also `row_terms` for
+    what depends on one row alone, such as norms, and `diag` where k(x, x) has a simple form.
 
     Examples
     --------
@@ -368,10 +366,7 @@ KERNELS: dict[str, type[Kernel]] = {
 
 
 def make_kernel(name: str, **params: Any) -> Kernel:
-    """Return the kernel called `name` in `KERNELS`.
-
-    `params` are gamma, degree and coef0. Those that the kernel does not have are ignored.
-    """
+    """Return the kernel called `name`, with those of gamma, degree and coef0 that it has."""
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {sorted(KERNELS)}, got {name!r}")
     cls = KERNELS[name]

@@ -73,8 +73,7 @@ class NystromKernelPCA(KernelEstimator):
         k, the size of the code; at most the number of landmarks. None keeps all components whose
         eigenvalue is not zero. Asking for more components than there are is an error.
     n_landmarks : int, default=None
-        m, at most the number of samples (with `partial_fit`, of samples in the first batch). None
-        is 1000, or all samples if there are fewer.
+        m, at most n_samples (with `partial_fit`, of the first batch). None is 1000, or n_samples.
     kernel : {'linear', 'poly', 'rbf', 'sigmoid', 'cosine', 'laplacian', 'chi2', \
 'precomputed'}, Kernel or callable, default='rbf'
         As in `KernelPCA`, but positive semi-definite; 'precomputed': an operator with samples.
@@ -87,9 +86,8 @@ class NystromKernelPCA(KernelEstimator):
         uniform sample represents badly. 'kmeans' takes the centres of clusters of the samples.
     orthonormal : bool, default=True
         False is the version of the AKPCA report, equations (13) and (14): the eigenpairs of the
-        landmarks' kernel matrix alone, extended to all points. It needs no sweep, but its
-        eigenvectors are not orthonormal over the samples, its eigenvalues can be too large, and
-        centring is by the mean of the landmarks. See the notes.
+        landmarks' kernel matrix alone, extended to all points: no sweep, but eigenvectors are not
+        orthonormal, eigenvalues can be too large, and centring is by the landmarks (see Notes).
     fit_inverse_transform, alpha, inverse_gamma
         As in `KernelPCA`, fitted to all samples, with the codes of the landmarks as centres.
     preimage : {'ridge', 'eigenvector', 'fixed_point', 'distance'} or Preimage, default=None
@@ -100,8 +98,8 @@ class NystromKernelPCA(KernelEstimator):
     Attributes
     ----------
     eigenvalues_ : ndarray of shape (n_components,)
-        Of the (centred) approximated kernel matrix, in descending order; none exceeds that of the
-        exact matrix. With orthonormal=False, equation (14).
+        Of the (centred) approximated kernel matrix, descending, none above that of the exact one.
+        With orthonormal=False, equation (14).
     explained_variance_ : ndarray of shape (n_components,)
         Eigenvalues divided by n - 1. Without centring, by n.
     explained_variance_ratio_ : ndarray of shape (n_components,)
@@ -109,8 +107,7 @@ class NystromKernelPCA(KernelEstimator):
         mean of F lacks the part that the landmarks do not span, so that a ratio can be too small,
         but not too large. With orthonormal=False, fractions of the landmarks' variance.
     error_ : float
-        Relative error of the approximation, (tr K - tr F F^T) / tr K, between 0 and 1, without
-        centring. Only with orthonormal=True.
+        Relative error, (tr K - tr F F^T) / tr K, not centred, 0 to 1. Only with orthonormal=True.
     landmarks_ : {ndarray, sparse matrix} of shape (n_kept, n_features)
         Landmarks, in the order in which they add most to those before them. Those that add
         nothing, such as duplicates, are left out, unless orthonormal=False.
@@ -252,9 +249,8 @@ class NystromKernelPCA(KernelEstimator):
     def partial_fit(self, X, y=None):
         """Update the model with one batch of a stream, shape (n_samples, n_features); return self.
 
-        Landmarks are chosen from the first batch and kept. Otherwise the result is that of `fit`
-        with these landmarks and all batches. An error leaves the model unchanged. Not available
-        with orthonormal=False or fit_inverse_transform=True.
+        The result is that of `fit` with all batches and landmarks of the first. An error leaves the
+        model unchanged. Not available with orthonormal=False or fit_inverse_transform=True.
         """
         first = not hasattr(self, "n_samples_seen_")
         operator = self._as_operator(X, reset=first)
@@ -335,9 +331,8 @@ class NystromKernelPCA(KernelEstimator):
                 rest = diagonal - row_norms(F, squared=True)
                 if rest.min() < -eigen.MAX_NEGATIVE_RATIO[self._dtype] * np.abs(diagonal).max():
                     raise eigen.indefinite_error(f"kernel={self.kernel!r}")
-                # Sum features, not kernel values: the latter would have to be divided by the small
-                # eigenvalues of k(Z, Z) afterwards, which amplifies rounding errors. NumPy computes
-                # F.T @ F at half the cost of a general product.
+                # Features, not kernel values, are summed: dividing the latter by small eigenvalues
+                # of k(Z, Z) would amplify rounding. F.T @ F costs half of a general product.
                 gram += F.T @ F
                 total += F.sum(axis=0, dtype=np.float64)
                 trace += diagonal.sum(dtype=np.float64)

@@ -1,8 +1,7 @@
 """The kernel matrix of a data set as a linear operator that is never stored.
 
 An operator stands for the n x n matrix K, or for H K H with H = I - 1 1^T / n, the kernel matrix
-of the data centred in feature space. All are :class:`scipy.sparse.linalg.LinearOperator`, so that
-SciPy's solvers take them, and all keep one contract:
+of the data centred in feature space. All are SciPy's ``LinearOperator`` and keep one contract:
 
 - ``operator @ V`` is the product with (n,) or (n, s) vectors, float64, in one sweep over the
   kernel: a block of vectors costs little more than one vector;
@@ -43,8 +42,7 @@ from .kernels import (
 )
 from .threads import blas_threads, one_blas_thread
 
-# A tile of the kernel matrix stays in the cache between the multiplication that computes it, the
-# element-wise function and the multiplication that uses it.
+# A tile stays in the cache from the multiplication that computes it to the one that uses it.
 TILE_ROWS, TILE_COLUMNS = 512, 2048
 TILE_VALUES = TILE_ROWS * TILE_COLUMNS
 Tile = tuple[slice, slice, np.ndarray]
@@ -295,8 +293,8 @@ class KernelOperator(SampleOperator):
 class NormalizedOperator(KernelOperator):
     """P = D^-1/2 K D^-1/2 with the row sums D of K: the matrix of spectral clustering.
 
-    It is not centred. Its largest eigenvalue is 1 if the kernel is positive, such as RBF or
-    Laplacian. Parameters are as in `KernelOperator`.
+    Parameters are as in `KernelOperator`, but P is not centred. If the kernel is positive, such as
+    RBF or Laplacian, the largest eigenvalue is 1.
     """
 
     def __init__(self, X, kernel: Kernel, *, verbose: bool = False):
@@ -352,8 +350,7 @@ class MatrixOperator(CenteredOperator):
     def precomputed(cls, K: np.ndarray, *, center: bool) -> MatrixOperator:
         """Return the operator of a precomputed matrix, which is not copied and may be changed.
 
-        If it is not symmetric, its lower triangle is used, after the means of rows and columns
-        have been subtracted, as in scikit-learn's ``KernelPCA``.
+        If it is not symmetric, the lower triangle is used, after centring, as in scikit-learn.
         """
         if K.shape[0] != K.shape[1]:
             size = f"{K.shape[0]}x{K.shape[1]}"
@@ -467,10 +464,8 @@ class FeatureOperator(KernelOperator):
     def means(self):  # noqa: D102
         if self._means is None:
             Z = self._Zt.T.astype(np.float64)
-            if self._linear:
-                self._means = (Z @ Z.mean(axis=0)[:, None])[:, 0]
-            else:
-                self._means = np.sum((Z @ (Z.T @ Z / len(Z))) * Z, axis=1)
+            ZM = Z @ (Z.mean(axis=0)[:, None] if self._linear else Z.T @ Z / len(Z))
+            self._means = ZM[:, 0] if self._linear else np.sum(ZM * Z, axis=1)
         return self._means
 
     def batches(self, description: str, indices=None) -> Iterator[tuple[slice, np.ndarray]]:
@@ -509,8 +504,7 @@ class FeatureOperator(KernelOperator):
 class FeatureCovariance(SymmetricOperator):
     """C = Phi^T Phi, or Phi^T Phi - n mean mean^T, as an operator on the D features.
 
-    A product computes Phi once; a product with K computes it twice. An eigenvector w of C gives
-    the eigenvector Phi w / sqrt(nu) of K.
+    A product computes Phi once, one with K twice. An eigenvector w gives K's Phi w / sqrt(nu).
     """
 
     def __init__(self, operator: FeatureOperator):

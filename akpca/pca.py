@@ -2,9 +2,8 @@
 
     f(x) = A (x - mean)        g(y) = A^T y + mean        A A^T = I
 
-A holds the k leading right singular vectors of the (centred) data matrix. `pca` finds them by a
-singular value decomposition or, as the lectures do, by the power method on X^T X or on X X^T;
-`principal_axes` returns the axes and variances alone.
+A holds the k leading right singular vectors of the (centred) data matrix. `pca` finds them by SVD
+or, as the lectures do, by the power method; `principal_axes` returns axes and variances alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Pre-images: decoders from the codes of kernel PCA back to input space.
 
-A code y stands for a point of feature space, P phi = sum_j y_j v_j (+ the mean, if centred), which
-is in general not the image phi(x) of any x. A decoder looks for an x that comes near. There are
-four, with one interface::
+A code y stands for a point of feature space, P phi = sum_j y_j v_j (+ the mean, if centred), in
+general not the image phi(x) of any x. Four decoders look for an x that comes near::
 
     decoder = make_preimage("fixed_point").fit(code)   # code: a KernelCode
     X_hat = decoder.decode(Y)                          # (m, k) codes to (m, d) samples
@@ -109,9 +108,8 @@ class RidgePreimage(Preimage):
     """Kernel ridge regression: x-hat = mean + (X - mean)^T (K + alpha I)^{-1} k(Y, y).
 
     K = k(Y, Y) is a kernel of its own on the codes Y of the known samples X. The decoder of Bakir,
-    Weston and Schoelkopf (2003) does not use the kernel of the PCA, so that it works with any, and
-    it often reconstructs best, because it alone minimises an error in input space. Its fit takes
-    O(n_codes^3) time and O(n_codes^2) memory.
+    Weston and Schoelkopf (2003) works with any kernel of the PCA, and often reconstructs best: it
+    alone minimises an error in input space. Its fit takes O(n_codes^3) time, O(n_codes^2) memory.
 
     Parameters
     ----------
