@@ -78,7 +78,7 @@ class KernelPCA(KernelEstimator):
     random_state : int, RandomState instance or None, default=None
         Determines the starting vectors of all solvers but 'dense'.
     copy_X : bool, default=True
-        Copy X. If False, X must not be changed, and a precomputed kernel is centred in place.
+        Copy X. False saves memory; do not change X then. A precomputed kernel is centred in place.
     n_jobs : int, default=None
         Parallel jobs for a callable kernel.
     center : bool, default=True
@@ -99,7 +99,7 @@ class KernelPCA(KernelEstimator):
     eigenvalues_ : ndarray of shape (n_components,)
         nu, of the (centred) kernel matrix, in descending order.
     eigenvectors_ : ndarray of shape (n_samples, n_components)
-        u, of unit length (or 0 if nu = 0), with a positive entry of largest absolute value.
+        u, of unit length (perhaps 0 if nu = 0). The entry of largest absolute value is positive.
     explained_variance_ : ndarray of shape (n_components,)
         Variance of each code coordinate, nu / (n - 1). Without centring, the mean square nu / n.
     explained_variance_ratio_ : ndarray of shape (n_components,)
