@@ -505,8 +505,7 @@ class KernelHebbian(KernelEstimator):
         try:
             self._iterate(operator, points, run)
         except DivergenceError:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__ = before
             raise
         except KeyboardInterrupt:
             warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps", stacklevel=4)
