@@ -31,8 +31,9 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from hashlib import sha256
-from itertools import pairwise
+from itertools import pairwise, product
 from operator import getitem
 from pathlib import Path
 
@@ -40,16 +41,15 @@ import numpy as np
 from sklearn.utils import gen_batches
 from tqdm import tqdm
 
-from .kernels import Kernel, centering_shift, check_finite, check_samples, part
-from .operators import TILE_COLUMNS, TILE_ROWS, TILE_VALUES, SampleOperator, check_kernel, tile_of
+from .kernels import Kernel, check_finite, check_samples
+from .operators import TILE_COLUMNS, TILE_ROWS, SampleOperator, check_kernel, kernel_tiles
 from .threads import one_blas_thread
 
 # Chunks have about MIN_CHUNK_ROWS rows, or more if there would be more than MAX_CHUNKS of them,
 # since a sweep has about MAX_CHUNKS^2 / 2 tasks, each of which costs the scheduler about a
 # millisecond. No chunk is larger than MAX_CHUNK_BYTES.
 MIN_CHUNK_ROWS, MAX_CHUNKS, MAX_CHUNK_BYTES = 2048, 64, 2**25
-# Largest array in the recipe of a lazy chunk; a larger one is data, which must not be sent with
-# every task.
+# Largest array in the recipe of a lazy chunk; larger ones are data, not to be sent with every task.
 MAX_RECIPE_BYTES = 2**16
 # Largest number of terms that one task adds.
 FAN_IN = 8
@@ -87,8 +87,7 @@ class DaskKernelOperator(SampleOperator):
     ):
         self.kernel = check_kernel(kernel)
         self.X = _in_row_chunks(X, "X")
-        self.client = client
-        self.verbose = verbose
+        self.client, self.verbose = client, verbose
         edges = np.cumsum((0, *self.X.chunks[0])).tolist()
         self._rows = [slice(*edge) for edge in pairwise(edges)]
         self._chunks = _chunk_nodes(self.X)
@@ -107,8 +106,7 @@ class DaskKernelOperator(SampleOperator):
             for j in range(i + 1, len(self._chunks)):
                 pair = chunk, self._chunks[j], vectors[j], vectors[i]
                 products = _task(_product, self.kernel, *pair)
-                # the sum selects one of the two products: separate tasks for this would be most
-                # of the graph
+                # the sum selects one of the two: tasks for this would be most of the graph
                 terms[i].append((products, 0))
                 terms[j].append((products, 1))
         return self._joined([_tree_sum(row) for row in terms], "kernel sweep")
@@ -118,27 +116,17 @@ class DaskKernelOperator(SampleOperator):
         return np.concatenate(self._compute(tasks, "diagonal"))
 
     def frobenius_norm(self):  # noqa: D102
-        shift = np.zeros(self.shape[0], self.dtype)
-        if self.center:
-            shift = centering_shift(self.means(), self.dtype)
-        shifts, sums = self._nodes(shift), []
+        shifts, sums = self._nodes(self.shift()), []
         for i, chunk in enumerate(self._chunks):
-            terms = [_task(_squares, self.kernel, chunk, None, shifts[i], shifts[i])]
-            for j in range(i + 1, len(self._chunks)):
-                pair = chunk, self._chunks[j], shifts[i], shifts[j]
-                terms.append(_task(_squares, self.kernel, *pair))
-            sums.append(_tree_sum(terms))
+            others = zip([None, *self._chunks[i + 1 :]], shifts[i:], strict=True)
+            arguments = ((self.kernel, chunk, other, shifts[i], shift) for other, shift in others)
+            sums.append(_tree_sum([_task(_squares, *each) for each in arguments]))
         return float(np.sqrt(sum(self._compute(sums, "kernel sweep"))))
 
-    def rows(self, indices):  # noqa: D102
+    def plain_rows(self, indices):  # noqa: D102
         samples = _dask().delayed(self.take(indices))
         tasks = [_task(_kernel_rows, self.kernel, samples, chunk) for chunk in self._chunks]
-        values = np.concatenate(self._compute(tasks, "kernel rows"), axis=1)
-        if self.center:
-            means = self.means()
-            values -= (means - means.mean()).astype(self.dtype)
-            values -= means[indices, None].astype(self.dtype)
-        return values
+        return np.concatenate(self._compute(tasks, "kernel rows"), axis=1)
 
     def take(self, indices):  # noqa: D102
         order = np.argsort(indices, kind="stable")
@@ -198,7 +186,29 @@ class DaskKernelOperator(SampleOperator):
         return check_finite(np.concatenate(self._compute(tasks, description)), self.kernel)
 
     def _compute(self, tasks: list, description: str) -> list:
-        return _compute(tasks, self.client, description, self.verbose)
+        """Return the results of nodes, from the cluster or else from this process."""
+        dask, client = _dask(), _active_client(self.client)
+        if client is None:
+            from dask.diagnostics import ProgressBar
+
+            # threads of dask times threads of BLAS would be too many
+            with one_blas_thread(), ProgressBar() if self.verbose else nullcontext():
+                return list(dask.compute(*tasks))
+        from distributed import as_completed
+
+        # vectors are in the graph on purpose: no warning that it is large
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            futures = client.compute(tasks)
+        try:
+            done = as_completed(futures)
+            for future in tqdm(done, description, len(tasks), disable=not self.verbose):
+                if future.status == "error":
+                    break
+            return client.gather(futures)
+        except BaseException:
+            # an error, or the user's interrupt: cancel the rest of the sweep
+            client.cancel(futures)
+            raise
 
 
 def from_file(path, *, chunk_rows: int = MIN_CHUNK_ROWS):
@@ -214,53 +224,22 @@ def from_file(path, *, chunk_rows: int = MIN_CHUNK_ROWS):
     chunk_rows : int, default=2048
         Number of rows of a chunk.
     """
-    _dask()
-    import dask.array
-
+    dask, path = _dask(), Path(path).resolve()
     if chunk_rows < 1:
         raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}")
-    rows = _FileRows(path)
-    return dask.array.from_array(
-        rows, chunks=(chunk_rows, -1), meta=np.empty((0, 0), rows.dtype), fancy=False
+    array = _open(path)
+    shape, dtype = array.shape, array.dtype
+    if len(shape) != 2 or 0 in shape or dtype.kind not in "fiub":
+        needed = "a two-dimensional, non-empty array of real numbers"
+        raise ValueError(f"{path} must hold {needed}, got shape {shape} and dtype {dtype}")
+    # a file that has been rewritten is another array
+    token = dask.base.tokenize(path, path.stat().st_mtime_ns, path.stat().st_size, chunk_rows)
+    return dask.array.map_blocks(
+        partial(_read_rows, path, shape, dtype),
+        chunks=dask.array.core.normalize_chunks((chunk_rows, -1), shape),
+        meta=np.empty((0, 0), dtype),
+        name=f"file-{token}",
     )
-
-
-class _FileRows:
-    """The array-like that dask slices: the name of a file, opened for each slice."""
-
-    def __init__(self, path):
-        self.path = Path(path).resolve()
-        array = self._open()
-        if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "fiub":
-            raise ValueError(
-                f"{self.path} must hold a two-dimensional, non-empty array of real numbers, got "
-                f"shape {array.shape} and dtype {array.dtype}"
-            )
-        self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
-
-    def _open(self) -> np.ndarray:
-        if not self.path.exists():
-            raise FileNotFoundError(f"no file {self.path}: all workers must see it by this name")
-        try:
-            return np.lib.format.open_memmap(self.path, mode="r")
-        except ValueError as error:
-            raise ValueError(
-                f"{self.path} is not a .npy file of plain numbers, which can be mapped: {error}"
-            ) from error
-
-    def __getitem__(self, index) -> np.ndarray:
-        array = self._open()
-        if array.shape != self.shape or array.dtype != self.dtype:
-            raise ValueError(
-                f"{self.path} has changed: it had shape {self.shape} and dtype {self.dtype}, now "
-                f"{array.shape} and {array.dtype}"
-            )
-        return np.array(array[index])
-
-    def __dask_tokenize__(self):
-        # a file that has been rewritten is another array
-        status = self.path.stat()
-        return (str(self.path), status.st_mtime_ns, status.st_size)
 
 
 def run_notebooks(
@@ -331,10 +310,8 @@ def run_notebooks(
 
 def is_dask_array(X) -> bool:
     """Tell whether X is a dask array, without importing dask."""
-    return any(
-        cls.__name__ == "Array" and cls.__module__.split(".")[:2] == ["dask", "array"]
-        for cls in type(X).__mro__
-    )
+    names = (f"{cls.__module__}.{cls.__name__}" for cls in type(X).__mro__)
+    return any(name.startswith("dask.array.") and name.endswith(".Array") for name in names)
 
 
 # -------------------------------------------------------------------------------- on the workers
@@ -348,23 +325,34 @@ def _load(chunk) -> np.ndarray:
     return None if chunk is None else check_samples(chunk, "X")
 
 
+def _open(path: Path) -> np.ndarray:
+    if not path.exists():
+        raise FileNotFoundError(f"no file {path}: all workers must see it by this name")
+    try:
+        return np.lib.format.open_memmap(path, mode="r")
+    except ValueError as error:
+        raise ValueError(
+            f"{path} is not a .npy file of plain numbers, which can be mapped: {error}"
+        ) from error
+
+
+def _read_rows(path: Path, shape: tuple, dtype: np.dtype, *, block_info) -> np.ndarray:
+    """Return the rows of a chunk of a file, whose place dask gives as `block_info`."""
+    array = _open(path)
+    if array.shape != shape or array.dtype != dtype:
+        now = f"now {array.shape} and {array.dtype}"
+        raise ValueError(f"{path} has changed: it had shape {shape} and dtype {dtype}, {now}")
+    return np.array(array[slice(*block_info[None]["array-location"][0])])
+
+
 def _tiles(kernel: Kernel, X, Y) -> Iterator[tuple[slice, slice, np.ndarray]]:
-    """Yield (rows, columns, values) of k(X, Y), Y None meaning X; values are overwritten."""
-    same = Y is None
-    Y = X if same else Y
-    x_terms = kernel.row_terms(X)
-    y_terms = x_terms if same else kernel.row_terms(Y)
-    diagonal = kernel.diag(X) if same else None
-    buffer = np.empty(TILE_VALUES, np.result_type(X.dtype, Y.dtype))
-    for rows in gen_batches(X.shape[0], TILE_ROWS):
-        for columns in gen_batches(Y.shape[0], TILE_COLUMNS):
-            tile = tile_of(buffer, rows, columns)
-            kernel.fill(tile, X[rows], Y[columns], part(x_terms, rows), part(y_terms, columns))
-            if same:
-                # the diagonal without the rounding of inner products, as in a stored matrix
-                i = np.arange(max(rows.start, columns.start), min(rows.stop, columns.stop))
-                tile[i - rows.start, i - columns.start] = diagonal[i]
-            yield rows, columns, tile
+    """Return the tiles of k(X, Y) as in `kernel_tiles`; Y=None means X."""
+    n, m = X.shape[0], (X if Y is None else Y).shape[0]
+    blocks = product(gen_batches(n, TILE_ROWS), list(gen_batches(m, TILE_COLUMNS)))
+    terms = kernel.row_terms(X)
+    if Y is None:
+        return kernel_tiles(kernel, X, terms, blocks, diagonal=kernel.diag(X))
+    return kernel_tiles(kernel, X, terms, blocks, Y, kernel.row_terms(Y))
 
 
 def _product(kernel: Kernel, chunk, other, W: np.ndarray, V: np.ndarray | None = None):
@@ -488,8 +476,7 @@ def _output_name(stem: str, parameters: dict) -> str:
 def _chunk_nodes(X) -> list:
     """Return the nodes of a graph, one for each chunk, that tasks pass to `_load`.
 
-    They are recipes of lazy chunks, or else the chunks themselves, which dask then computes once
-    per sweep and keeps on the workers while they are needed.
+    They are recipes of lazy chunks, or else the chunks, which dask computes once per sweep.
     """
     # dask 2026.8 loses persisted chunks if asked to optimise here
     chunks = list(X.to_delayed(optimize_graph=False).ravel())
@@ -549,29 +536,3 @@ def _active_client(client):
         return default_client()
     except (ImportError, ValueError):
         return None
-
-
-def _compute(tasks: list, client, description: str, verbose: bool) -> list:
-    """Return the results of nodes, from the cluster or else from this process."""
-    dask = _dask()
-    client = _active_client(client)
-    if client is None:
-        from dask.diagnostics import ProgressBar
-
-        # threads of dask times threads of BLAS would be too many
-        with one_blas_thread(), ProgressBar() if verbose else nullcontext():
-            return list(dask.compute(*tasks))
-    from distributed import as_completed
-
-    # vectors are in the graph on purpose: no warning that it is large
-    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-        futures = client.compute(tasks)
-    try:
-        for future in tqdm(as_completed(futures), description, len(tasks), disable=not verbose):
-            if future.status == "error":
-                break
-        return client.gather(futures)
-    except BaseException:
-        # an error, or the user's interrupt: cancel the rest of the sweep
-        client.cancel(futures)
-        raise

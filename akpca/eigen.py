@@ -25,9 +25,8 @@ DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 # A landmark is dropped if the others explain all but this fraction of the largest k(z, z): features
 # are divided by the square root of the rest, which would amplify rounding errors.
 MIN_PIVOT_RATIO = {DOUBLE: 1e-12, SINGLE: 1e-5}
-# Largest ratio of a negative to the largest positive eigenvalue (or of a residual to k(x, x)) that
-# is taken for rounding, the largest absolute value that is, and the largest ratio that is taken for
-# zero: as in scikit-learn.
+# As in scikit-learn: the largest ratio of a negative to the largest positive eigenvalue (or of a
+# residual to k(x, x)) and the largest absolute value taken for rounding, the largest ratio for zero
 MAX_NEGATIVE_RATIO = {DOUBLE: 1e-5, SINGLE: 5e-3}
 MAX_NEGATIVE = {DOUBLE: 1e-10, SINGLE: 1e-6}
 MAX_ZERO_RATIO = {DOUBLE: 1e-12, SINGLE: 2e-7}
@@ -58,9 +57,7 @@ def leading_eigenpairs(
     random_state=None,
     overwrite: bool = False,
 ) -> tuple[np.ndarray, np.ndarray, str]:
-    """Return the k algebraically largest eigenpairs of a symmetric matrix.
-
-    The result is (values, vectors, name of the solver that was used).
+    """Return the k algebraically largest eigenpairs of a symmetric matrix, and the solver's name.
 
     Parameters
     ----------
@@ -96,7 +93,10 @@ def leading_eigenpairs(
                 raise
             used = "dense"
     if used == "randomized":
-        values, vectors = _randomized(K, k, iterated_power, random_state)
+        options = {"n_iter": iterated_power, "flip_sign": False, "random_state": random_state}
+        vectors, s, Vt = randomized_svd(K, k, **options)
+        # singular values are absolute eigenvalues; the two bases differ by their signs
+        values = s * np.sign(np.einsum("ij,ji->j", vectors, Vt))
     if used == "dense":
         with one_blas_thread(flops=4 / 3 * n**3):
             # the transpose is the same matrix in LAPACK's order, so that nothing is copied
@@ -114,13 +114,6 @@ def _arpack(K, k, tol, max_iter, random_state):
     product = LinearOperator(K.shape, matvec=lambda v: symv(1, transposed, v), dtype=K.dtype)
     start = check_random_state(random_state).uniform(-1, 1, K.shape[0]).astype(K.dtype)
     return eigsh(product, k, which="LA", tol=tol, maxiter=max_iter, v0=start)
-
-
-def _randomized(K, k, iterated_power, random_state):
-    options = {"n_iter": iterated_power, "flip_sign": False, "random_state": random_state}
-    U, s, Vt = randomized_svd(K, k, **options)
-    # singular values are absolute eigenvalues; the two bases differ by their signs
-    return s * np.sign(np.einsum("ij,ji->j", U, Vt)), U
 
 
 @dataclass(frozen=True)
@@ -176,8 +169,8 @@ def block_krylov(
     k : int
         Number of pairs.
     tol : float, default=1e-4
-        Largest relative residual ||K v - nu v|| / nu. The relative error of an eigenvalue is then
-        about tol^2 over its relative gap.
+        Largest residual ||K v - nu v|| / nu. An eigenvalue's relative error is then about tol^2
+        over its relative gap.
     max_products : int, default=100
         Largest number of products, after which the best pairs so far are returned.
     start : {'auto', 'random'} or ndarray of shape (n, b), b >= k, default='auto'
@@ -212,8 +205,7 @@ def block_krylov(
                 raise
             warn_interrupted(f"after {n_products - 1} products")
             break
-        images = np.hstack([images, products])
-        basis = np.hstack([basis, block])
+        images, basis = np.hstack([images, products]), np.hstack([basis, block])
         projected = basis.T @ images
         values, S = np.linalg.eigh((projected + projected.T) / 2)
         values, S = values[::-1][:width], S[:, ::-1][:, :width]
@@ -251,8 +243,7 @@ def _start(K, k, rng, *, sampled):
 def _orthonormal_part(R: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """Return an orthonormal basis of the part of R's columns that is orthogonal to `basis`."""
     R = R / np.linalg.norm(R, axis=0)
-    # by the Gram matrix, at the speed of matrix multiplication; the later rounds restore the
-    # accuracy that this loses
+    # by the Gram matrix, which is fast; the later rounds restore the accuracy that this loses
     for _ in range(3):
         R = R - basis @ (basis.T @ R)
         squares, U = np.linalg.eigh(R.T @ R)
@@ -303,17 +294,15 @@ def power_method(
                 y = z / np.linalg.norm(z)
                 break
             z /= size
-            done = np.linalg.norm(z - y) < tol
-            y = z
-            if done:
+            y, change = z, np.linalg.norm(z - y)
+            if change < tol:
                 break
         else:
             raise RuntimeError(
                 f"the power method did not settle on eigenvector {j + 1} in max_iter={max_iter} "
                 f"steps: two eigenvalues are nearly equal; raise max_iter or tol"
             )
-        values[j] = y @ A @ y
-        vectors[:, j] = y
+        values[j], vectors[:, j] = y @ A @ y, y
         A -= values[j] * np.outer(y, y)
     return values, vectors
 

@@ -31,8 +31,7 @@ class KernelCode:
     kernel : Kernel or None
         None if new samples have no kernel values, as for a normalised matrix.
     points : {ndarray, sparse matrix} of shape (m, d), operator or None
-        Z. An operator encodes by its own ``encode(X, weights)``. None if kernel values are
-        precomputed.
+        Z. An operator has its own ``encode(X, weights)``. None if kernel values are precomputed.
     weights : ndarray of shape (m, k)
         W; components have norm 1 in feature space.
     offset : ndarray of shape (k,)

@@ -52,8 +52,7 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_new, n_features)
-            With kernel='precomputed' the kernel values between the new and the fitted samples,
-            of shape (n_new, n_samples).
+            With kernel='precomputed', k(new, fitted samples) of shape (n_new, n_samples).
         """
         check_is_fitted(self, "_code")
         if self._code.kernel is not None and not hasattr(self._code.points, "encode"):

@@ -24,8 +24,7 @@ from .kernel_estimator import INVERSE_CONSTRAINTS, KERNEL_CONSTRAINTS, KernelEst
 from .kernels import CallableKernel, Precomputed, check_finite
 from .operators import FeatureOperator, KernelOperator, MatrixOperator, has_features
 
-# Relative residual at which a matrix-free solver stops by default. The relative error of
-# eigenvalues is about its square.
+# Default relative residual of a matrix-free solver; the error of eigenvalues is about its square.
 MATRIX_FREE_TOL = 1e-3
 # Largest number of explicit features whose covariance matrix is decomposed by LAPACK.
 MAX_DENSE_FEATURES = 2000
@@ -38,15 +37,13 @@ class KernelPCA(KernelEstimator):
 
     A drop-in replacement for :class:`sklearn.decomposition.KernelPCA`, with the same arguments,
     defaults, attributes and results, up to rounding and, for entries of nearly equal size, signs.
-    It adds `center`, `inverse_gamma`, `preimage`, explained variances, the kernels of
-    :mod:`akpca.kernels`, a solver that is chosen by cost, operators in place of kernel matrices,
-    and `transform` in blocks, whose memory does not grow with the number of new points.
+    It adds the parameters from `center` on, a solver that is chosen by cost, explained variances,
+    kernel objects, operators in place of kernel matrices, and `transform` in blocks.
 
     Parameters
     ----------
     n_components : int, default=None
-        k, the size of the code; at most the number of samples. None keeps all components whose
-        eigenvalue is not zero.
+        k, the size of the code, at most n_samples. None keeps all of non-zero eigenvalue.
     kernel : {'linear', 'poly', 'rbf', 'sigmoid', 'cosine', 'laplacian', 'chi2', \
 'precomputed'}, Kernel or callable, default='linear'
         A name, an object of :mod:`akpca.kernels`, which has its own parameters, or a function of
@@ -74,8 +71,7 @@ class KernelPCA(KernelEstimator):
         Tolerance of 'arpack', for which 0 is machine precision. For 'krylov', the largest relative
         residual ||K u - nu u|| / nu; 0 is 1e-3.
     max_iter : int, default=None
-        Iteration limit of 'arpack'. For 'krylov', the largest number of sweeps over the kernel;
-        None is 100.
+        Iteration limit of 'arpack'. For 'krylov', of sweeps over the kernel; None is 100.
     iterated_power : int or 'auto', default='auto'
         Power iterations of 'randomized'.
     remove_zero_eig : bool, default=False
@@ -110,8 +106,7 @@ class KernelPCA(KernelEstimator):
         u, of unit length. In each, the entry of largest absolute value is positive. For an
         eigenvalue of zero, a unit vector or zeros.
     explained_variance_ : ndarray of shape (n_components,)
-        Variance of each code coordinate over the fitted samples, nu / (n - 1). Without centring,
-        the mean square nu / n.
+        Variance of each code coordinate, nu / (n - 1). Without centring, the mean square nu / n.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         nu divided by the trace of the (centred) kernel matrix, the total variance in feature space.
     eigen_solver_ : str
@@ -130,8 +125,8 @@ class KernelPCA(KernelEstimator):
         The fitted decoder, if `preimage`.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features), or operator
         What was fitted.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     See Also
     --------
@@ -244,7 +239,9 @@ class KernelPCA(KernelEstimator):
         self.X_fit_ = X
         self._set_components(operator, *self._decompose(operator, given=operator is X), points)
         if self.fit_inverse_transform and self.preimage is None:
-            self._fit_inverse()
+            self.X_transformed_fit_ = self._code.codes
+            self._decoder = self._ridge(self._code.codes).fit(self._code)
+            self.dual_coef_ = self._decoder.dual_coef_
         return self
 
     def fit_transform(self, X, y=None, **params):
@@ -271,8 +268,7 @@ class KernelPCA(KernelEstimator):
         """Return 'matrix', 'features' or 'krylov': hold K, write phi down, or do neither."""
         if self.eigen_solver in MATRIX_SOLVERS:
             return "matrix"
-        # Costs are equivalent numbers of floating-point operations, whose factors were measured:
-        # see benchmarks/bench_large.py.
+        # costs in floating-point operations, with factors measured by benchmarks/bench_large.py
         (n, d), k, cost = X.shape, self._n_wanted(X.shape[0]), {}
         block = 1.25 * k + 8
         if has_features(self.kernel_) and not sparse.issparse(X):
@@ -306,14 +302,12 @@ class KernelPCA(KernelEstimator):
         if isinstance(operator, FeatureOperator):
             values, vectors, residuals = self._decompose_features(operator, k)
         elif isinstance(operator, MatrixOperator) and self.eigen_solver != "krylov":
-            # before the solver overwrites the matrix
-            total = operator.trace()
+            total = operator.trace()  # before the solver overwrites the matrix
             names = ("tol", "max_iter", "iterated_power", "random_state")
             options = {"solver": self.eigen_solver, **{name: getattr(self, name) for name in names}}
             # a precomputed K is the caller's own if no copy was made
-            overwrite = not given and (self.kernel != "precomputed" or self.copy_X)
-            found = leading_eigenpairs(operator.K, k, overwrite=overwrite, **options)
-            values, vectors, self.eigen_solver_ = found
+            options["overwrite"] = not given and (self.kernel != "precomputed" or self.copy_X)
+            values, vectors, self.eigen_solver_ = leading_eigenpairs(operator.K, k, **options)
             return values, vectors, total, None
         else:
             self._require_n_components(operator.shape[0])
@@ -365,26 +359,13 @@ class KernelPCA(KernelEstimator):
             self.residuals_ = residuals
         # alpha = u / sqrt(nu); a component without variance has no direction: code 0
         scale = np.divide(1, np.sqrt(values), out=np.zeros_like(values), where=values > 0)
-        weights, offset, means = self.eigenvectors_ * scale, np.zeros(len(values), dtype), None
+        weights, offset, mean = self.eigenvectors_ * scale, np.zeros(len(values), dtype), {}
         if center:
             means = operator.means()
             weights -= weights.mean(axis=0)
             offset = (means @ weights).astype(dtype)
-        code = KernelCode(
-            kernel=self.kernel_,
-            points=points,
-            weights=weights,
-            offset=offset,
-            mean_weights=np.full(n, 1 / n) if center else None,
-            mean_square=float(means.mean()) if center else 0.0,
-            codes=self.eigenvectors_ * np.sqrt(values),
-            targets=None if hasattr(points, "encode") else points,
-            means=means.astype(dtype) if center else None,
-        )
-        self._set_code(code)
-
-    def _fit_inverse(self):
-        """Learn the inverse as scikit-learn does: with the same kernel, on codes."""
-        self.X_transformed_fit_ = self._code.codes
-        self._decoder = self._ridge(self._code.codes).fit(self._code)
-        self.dual_coef_ = self._decoder.dual_coef_
+            mean = {"mean_weights": np.full(n, 1 / n), "mean_square": float(means.mean())}
+            mean["means"] = means.astype(dtype)
+        targets = None if hasattr(points, "encode") else points
+        known = {"codes": self.eigenvectors_ * np.sqrt(values), "targets": targets}
+        self._set_code(KernelCode(self.kernel_, points, weights, offset, **mean, **known))

@@ -89,10 +89,8 @@ class Kernel(BaseEstimator):
     def diag(self, X) -> np.ndarray:
         """Return k(x, x) for each row x of X, shape (n,)."""
         X = check_samples(X, "X")
-        out = np.empty(X.shape[0], X.dtype)
-        for rows in gen_batches(X.shape[0], DIAGONAL_ROWS):
-            out[rows] = self.values(X[rows], X[rows]).diagonal()
-        return out
+        blocks = (X[rows] for rows in gen_batches(X.shape[0], DIAGONAL_ROWS))
+        return np.concatenate([self.values(B, B).diagonal() for B in blocks], dtype=X.dtype)
 
     def __call__(self, X, Y=None) -> np.ndarray:
         """Return the matrix k(X, Y), shape (n, m), of samples X (n, d) and Y (m, d).

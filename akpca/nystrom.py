@@ -25,13 +25,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 
-from .eigen import (
-    MAX_NEGATIVE_RATIO,
-    clean_eigenvalues,
-    indefinite_error,
-    independent_rows,
-    leading_eigenpairs,
-)
+from . import eigen
 from .kernel_code import KernelCode
 from .kernel_estimator import INVERSE_CONSTRAINTS, KERNEL_CONSTRAINTS, KernelEstimator
 from .kernels import BLOCK_ROWS, center_in_place, check_finite
@@ -83,8 +77,7 @@ class NystromKernelPCA(KernelEstimator):
         is 1000, or all samples if there are fewer.
     kernel : {'linear', 'poly', 'rbf', 'sigmoid', 'cosine', 'laplacian', 'chi2', \
 'precomputed'}, Kernel or callable, default='rbf'
-        As in `KernelPCA`, but positive semi-definite on the data. With 'precomputed', `fit` takes
-        an operator that has samples.
+        As in `KernelPCA`, but positive semi-definite; 'precomputed': an operator with samples.
     gamma, degree, coef0, kernel_params, n_jobs, center
         As in `KernelPCA`.
     sampling : {'uniform', 'kmeans', 'leverage'}, default='uniform'
@@ -98,8 +91,7 @@ class NystromKernelPCA(KernelEstimator):
         eigenvectors are not orthonormal over the samples, its eigenvalues can be too large, and
         centring is by the mean of the landmarks. See the notes.
     fit_inverse_transform, alpha, inverse_gamma
-        As in `KernelPCA`. The regression is fitted to all samples, with the codes of the landmarks
-        as centres.
+        As in `KernelPCA`, fitted to all samples, with the codes of the landmarks as centres.
     preimage : {'ridge', 'eigenvector', 'fixed_point', 'distance'} or Preimage, default=None
         As in `KernelPCA`, with the landmarks as known samples.
     random_state : int, RandomState instance or None, default=None
@@ -289,18 +281,16 @@ class NystromKernelPCA(KernelEstimator):
             vars(self).pop(name, None)
         self._dtype = operator.dtype
         rng = check_random_state(self.random_state)
-        if self.sampling == "kmeans":
-            indices, landmarks = None, cluster_centers(X, m, rng)
-        else:
-            if self.sampling == "uniform" or m == n:
-                indices = rng.permutation(n)[:m]
-            else:
-                scores = self._leverage_scores(X, m, rng) + UNIFORM_FRACTION * m / n
-                indices = rng.choice(n, m, replace=False, p=scores / scores.sum())
-            landmarks = operator.take(indices)
+        indices = None
+        if self.sampling == "uniform" or (self.sampling == "leverage" and m == n):
+            indices = rng.permutation(n)[:m]
+        elif self.sampling == "leverage":
+            scores = self._leverage_scores(X, m, rng) + UNIFORM_FRACTION * m / n
+            indices = rng.choice(n, m, replace=False, p=scores / scores.sum())
+        landmarks = cluster_centers(X, m, rng) if indices is None else operator.take(indices)
         # the small matrix is always in double precision
         K = check_finite(self.kernel_(landmarks.astype(np.float64)), self.kernel_)
-        kept, self._factor = independent_rows(K, self._dtype)
+        kept, self._factor = eigen.independent_rows(K, self._dtype)
         if not self.orthonormal:
             kept = np.arange(m)
         self.landmarks_ = landmarks[kept]
@@ -312,15 +302,14 @@ class NystromKernelPCA(KernelEstimator):
 
         One level of the recursion of Musco and Musco (2017): with a uniform sample S of m, K is
         replaced by what S leaves unexplained, (K - K_S (K_SS + m/n ridge I)^-1 K_S^T) / ridge.
-        The ridge is theirs, the sum of the eigenvalues beyond the first k divided by k, with m
-        about 4 k log k.
+        The ridge is theirs: the eigenvalues beyond the first k, summed, over k; m is ~4 k log k.
         """
         n = X.shape[0]
         pilot = X[rng.permutation(n)[:m]]
         K = check_finite(self.kernel_(pilot.astype(np.float64)), self.kernel_)
         values = linalg.eigvalsh(K)[::-1]
-        if values[-1] < -MAX_NEGATIVE_RATIO[K.dtype] * abs(values[0]):
-            raise indefinite_error(f"kernel={self.kernel!r}")
+        if values[-1] < -eigen.MAX_NEGATIVE_RATIO[K.dtype] * abs(values[0]):
+            raise eigen.indefinite_error(f"kernel={self.kernel!r}")
         k = int(np.ceil(m / (4 * np.log(m + 2))))
         ridge = values[k:].sum() / k
         if ridge <= MIN_RIDGE_RATIO * values.sum():  # rank k: all samples are equally important
@@ -344,8 +333,8 @@ class NystromKernelPCA(KernelEstimator):
                 diagonal = check_finite(kernel.diag(part), kernel)
                 F = solve_factor(self._factor, check_finite(kernel(part, self.landmarks_), kernel))
                 rest = diagonal - row_norms(F, squared=True)
-                if rest.min() < -MAX_NEGATIVE_RATIO[self._dtype] * np.abs(diagonal).max():
-                    raise indefinite_error(f"kernel={self.kernel!r}")
+                if rest.min() < -eigen.MAX_NEGATIVE_RATIO[self._dtype] * np.abs(diagonal).max():
+                    raise eigen.indefinite_error(f"kernel={self.kernel!r}")
                 # Sum features, not kernel values: the latter would have to be divided by the small
                 # eigenvalues of k(Z, Z) afterwards, which amplifies rounding errors. NumPy computes
                 # F.T @ F at half the cost of a general product.
@@ -360,8 +349,7 @@ class NystromKernelPCA(KernelEstimator):
         n, trace, missed, total, gram = sums
         mean, scatter, variance = total / n, gram, trace
         if self.center:
-            scatter = gram - n * np.outer(mean, mean)
-            variance = trace - n * (mean @ mean)
+            scatter, variance = gram - n * np.outer(mean, mean), trace - n * (mean @ mean)
         values, V = self._eigenpairs(scatter, trace, n)
         offset = mean @ V if self.center else np.zeros(len(values))
         # L holds the features of the landmarks; L^-T V and L^-T mean expand components and mean
@@ -369,8 +357,8 @@ class NystromKernelPCA(KernelEstimator):
         with one_blas_thread(flops=float(len(V)) ** 2 * columns.shape[1]):
             columns = linalg.solve_triangular(self._factor, columns, lower=True, trans=1)
         codes = self._factor @ V - offset
-        mean_part = (columns[:, -1], float(mean @ mean))
-        self._set_components(values, columns[:, :-1], offset, codes, mean_part, variance, n)
+        center = {"mean_weights": columns[:, -1], "mean_square": float(mean @ mean)}
+        self._set_components(values, columns[:, :-1], offset, codes, center, variance, n)
         self.error_ = float(min(max(missed / trace, 0.0), 1.0)) if trace > 0 else 0.0
         self._sums = sums
 
@@ -386,15 +374,15 @@ class NystromKernelPCA(KernelEstimator):
             coef -= coef.mean(axis=0)  # zero up to rounding
         offset = means @ coef if self.center else np.zeros(len(values))
         scale = n / m  # (14)
-        mean_part = (np.full(m, 1 / m), float(means.mean()))
+        center = {"mean_weights": np.full(m, 1 / m), "mean_square": float(means.mean())}
         codes, variance = K @ coef - offset, scale * np.trace(centred)
-        self._set_components(scale * values, coef, offset, codes, mean_part, variance, n)
+        self._set_components(scale * values, coef, offset, codes, center, variance, n)
 
     def _eigenpairs(self, matrix, trace, n):
         """Return the leading eigenpairs of eigenvalue above zero."""
         k = len(matrix) if self.n_components is None else min(self.n_components, len(matrix))
-        values, V, _ = leading_eigenpairs(matrix, k, random_state=self.random_state)
-        values = clean_eigenvalues(values, 4 * np.finfo(self._dtype).eps * trace)
+        values, V, _ = eigen.leading_eigenpairs(matrix, k, random_state=self.random_state)
+        values = eigen.clean_eigenvalues(values, 4 * np.finfo(self._dtype).eps * trace)
         rank = np.count_nonzero(values)
         if self.n_components is not None and rank < self.n_components:
             raise ValueError(
@@ -404,7 +392,7 @@ class NystromKernelPCA(KernelEstimator):
             )
         return values[:rank], V[:, :rank]
 
-    def _set_components(self, values, coef, offset, codes, mean_part, variance, n):
+    def _set_components(self, values, coef, offset, codes, center, variance, n):
         # KernelPCA's convention for signs, applied to the codes of the landmarks
         largest = np.abs(codes).argmax(axis=0)
         signs = np.where(codes[largest, np.arange(len(values))] < 0, -1, 1)
@@ -413,17 +401,10 @@ class NystromKernelPCA(KernelEstimator):
         self.explained_variance_ = self.eigenvalues_ / max(n - 1 if self.center else n, 1)
         # without variance there are no components
         self.explained_variance_ratio_ = (values / variance).astype(dtype)
-        code = KernelCode(
-            kernel=self.kernel_,
-            points=self.landmarks_,
-            weights=np.ascontiguousarray(coef * signs, dtype),
-            offset=(offset * signs).astype(dtype),
-            mean_weights=mean_part[0] if self.center else None,
-            mean_square=mean_part[1] if self.center else 0.0,
-            codes=np.ascontiguousarray(codes * signs, dtype),
-            targets=self.landmarks_,
-        )
-        self._set_code(code)
+        weights, codes = (np.ascontiguousarray(a * signs, dtype) for a in (coef, codes))
+        known = {"codes": codes, "targets": self.landmarks_, **(center if self.center else {})}
+        offset = (offset * signs).astype(dtype)
+        self._set_code(KernelCode(self.kernel_, self.landmarks_, weights, offset, **known))
 
     def _fit_inverse(self, X):
         """Fit the learned inverse to all samples, with the landmarks' codes as centres."""
@@ -445,13 +426,11 @@ def cluster_centers(X, m: int, rng) -> np.ndarray:
     n = X.shape[0]
     centers = X[rng.permutation(n)[:m]]
     centers = centers.toarray() if sparse.issparse(X) else centers
-    nearest = np.empty(n, np.intp)
     for _ in range(KMEANS_STEPS):
         half_norms = row_norms(centers, squared=True) / 2
-        for rows in gen_batches(n, BLOCK_ROWS):
-            closeness = safe_sparse_dot(X[rows], centers.T, dense_output=True)
-            closeness -= half_norms
-            closeness.argmax(axis=1, out=nearest[rows])
+        blocks = (X[rows] for rows in gen_batches(n, BLOCK_ROWS))
+        closeness = (safe_sparse_dot(B, centers.T, dense_output=True) - half_norms for B in blocks)
+        nearest = np.concatenate([values.argmax(axis=1) for values in closeness])
         sizes = np.bincount(nearest, minlength=m)[:, None]
         members = sparse.csr_matrix((np.ones(n, X.dtype), (nearest, np.arange(n))), (m, n))
         sums = members @ X

@@ -17,7 +17,6 @@ Kernel values are computed in the precision of the data and summed in float64.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -65,7 +64,12 @@ class SymmetricOperator(LinearOperator):
 
 
 class CenteredOperator(SymmetricOperator):
-    """Base class for n samples: centring, and what follows from a product with K."""
+    """Base class for n samples: centring, and what follows from the plain K.
+
+    A subclass defines ``plain_product(V)``, which is K @ V, (n, s), float64, ``plain_diagonal()``,
+    (n,), ``plain_rows(indices)``, (len(indices), n), and ``frobenius_norm()``, computed from the
+    (centred) values to avoid cancellation.
+    """
 
     points = None
 
@@ -73,22 +77,6 @@ class CenteredOperator(SymmetricOperator):
         super().__init__(dtype, (n, n))
         self.center = center
         self._means: np.ndarray | None = None
-
-    @abstractmethod
-    def plain_product(self, V: np.ndarray) -> np.ndarray:
-        """Return K @ V, shape (n, s), float64, with the plain K."""
-
-    @abstractmethod
-    def plain_diagonal(self) -> np.ndarray:
-        """Return the diagonal of the plain K, shape (n,)."""
-
-    @abstractmethod
-    def rows(self, indices: np.ndarray) -> np.ndarray:
-        """Return rows of the operator by their indices, shape (len(indices), n)."""
-
-    @abstractmethod
-    def frobenius_norm(self) -> float:
-        """Return the Frobenius norm, computed from the (centred) values to avoid cancellation."""
 
     def _matmat(self, V):
         if not self.center:
@@ -108,6 +96,23 @@ class CenteredOperator(SymmetricOperator):
             self._means = self.plain_product(np.full((self.shape[0], 1), 1 / self.shape[0]))[:, 0]
         return self._means
 
+    def shift(self) -> np.ndarray:
+        """Return s, shape (n,): the entries of the operator are K_ij - s_i - s_j."""
+        n, dtype = self.shape[0], self.dtype
+        return centering_shift(self.means(), dtype) if self.center else np.zeros(n, dtype)
+
+    def rows(self, indices: np.ndarray) -> np.ndarray:
+        """Return rows of the operator by their indices, shape (len(indices), n)."""
+        indices = np.asarray(indices)
+        values = self.plain_rows(indices)
+        if self.center:
+            means = self.means()
+            shift = (means - means.mean()).astype(self.dtype)
+            for row, own in zip(values, means[indices].astype(self.dtype), strict=True):
+                row -= shift
+                row -= own
+        return values
+
     def diagonal(self) -> np.ndarray:
         """Return the diagonal, shape (n,)."""
         shift = 2 * centering_shift(self.means(), np.float64) if self.center else 0.0
@@ -115,10 +120,8 @@ class CenteredOperator(SymmetricOperator):
 
     def trace(self) -> float:
         """Return the trace; with centring, the total variance in feature space times n."""
-        if self.center:
-            total = float(self.plain_diagonal().sum(dtype=np.float64))
-            return total - float(self.means().sum())
-        return float(self.diagonal().sum(dtype=np.float64))
+        total = float(self.plain_diagonal().sum(dtype=np.float64))
+        return total - float(self.means().sum()) if self.center else total
 
     def dense(self) -> np.ndarray:
         """Return the whole matrix, shape (n, n)."""
@@ -126,28 +129,20 @@ class CenteredOperator(SymmetricOperator):
 
 
 class SampleOperator(CenteredOperator):
-    """Base class of operators that hold samples, some of which give a start for solvers."""
+    """Base class of operators that hold samples, some of which give a start for solvers.
+
+    A subclass also defines ``take(indices)``, which returns samples, (len(indices), d),
+    ``extend(landmarks, U)``, which is k(X, landmarks) @ U, (n, s), float64, and
+    ``sum_over_samples(function, add)``: ``add([function(part), ...])`` over parts of the samples.
+    """
 
     kernel: Kernel
-
-    @abstractmethod
-    def take(self, indices: np.ndarray) -> np.ndarray:
-        """Return samples by their indices, shape (len(indices), d)."""
-
-    @abstractmethod
-    def extend(self, landmarks: np.ndarray, U: np.ndarray) -> np.ndarray:
-        """Return k(X, landmarks) @ U, shape (n, s), float64."""
-
-    @abstractmethod
-    def sum_over_samples(self, function: Callable, add: Callable):
-        """Return ``add([function(part), ...])`` over parts of the samples."""
 
     def nystrom_vectors(self, width: int, *, n_landmarks: int = 2000, random_state=None):
         """Return approximate leading eigenvectors, shape (n, width), to start an iteration with.
 
-        The eigenvectors U of the kernel matrix of `n_landmarks` samples Z are extended to all
-        points by k(x, Z) U / nu, which costs a small part of a sweep. The result is neither
-        orthogonal nor of unit length.
+        The eigenvectors U of the kernel matrix of `n_landmarks` samples Z are extended to all by
+        k(x, Z) U / nu, a small part of a sweep. They are neither orthogonal nor of unit length.
         """
         chosen, values, U = self.sampled_eigenpairs(width, n_landmarks, random_state)
         # bound the division by tiny eigenvalues
@@ -167,8 +162,7 @@ class SampleOperator(CenteredOperator):
 class KernelOperator(SampleOperator):
     """The matrix K_ij = k(x_i, x_j), or H K H, computed tile by tile whenever it is needed.
 
-    K is symmetric: a tile above the diagonal is used twice, so that a product takes only half of
-    the kernel values.
+    K is symmetric: a tile above the diagonal is used twice, and a product takes half of the values.
 
     Parameters
     ----------
@@ -222,23 +216,19 @@ class KernelOperator(SampleOperator):
                 raise
 
     def _tiles(self, strips: list[slice], bar: tqdm, stop: Event) -> Iterator[Tile]:
-        """Yield (rows, columns, values) of the tiles of some strips; values are overwritten."""
-        n, X, terms = self.shape[0], self.X, self._terms
-        buffer = np.empty(TILE_VALUES, self.dtype)
-        for rows in strips:
-            # the tile on the diagonal is separate, because it is used only once
-            edges = [rows.start, *range(rows.stop, n, TILE_COLUMNS), n]
-            for columns in (slice(*edge) for edge in pairwise(edges) if edge[0] < edge[1]):
-                if stop.is_set():
-                    return
-                tile = tile_of(buffer, rows, columns)
-                arguments = X[rows], X[columns], part(terms, rows), part(terms, columns)
-                self.kernel.fill(tile, *arguments)
-                if rows.start == columns.start:
-                    # the diagonal without the rounding of inner products, as in a stored matrix
-                    np.fill_diagonal(tile, self._diagonal[rows])
-                yield rows, columns, tile
-            bar.update()
+        """Return the tiles of some strips of the upper triangle, as in `kernel_tiles`."""
+
+        def blocks():
+            for rows in strips:
+                # the tile on the diagonal is separate, because it is used only once
+                edges = [rows.start, *range(rows.stop, self.shape[0], TILE_COLUMNS), self.shape[0]]
+                for columns in (slice(*edge) for edge in pairwise(edges) if edge[0] < edge[1]):
+                    if stop.is_set():
+                        return
+                    yield rows, columns
+                bar.update()
+
+        return kernel_tiles(self.kernel, self.X, self._terms, blocks(), diagonal=self._diagonal)
 
     @cached_property
     def _diagonal(self) -> np.ndarray:
@@ -260,28 +250,17 @@ class KernelOperator(SampleOperator):
 
         return check_finite(self._sweep(product), self.kernel)
 
-    def rows(self, indices):  # noqa: D102
-        indices = np.asarray(indices)
+    def plain_rows(self, indices):  # noqa: D102
         out = np.empty((len(indices), self.shape[0]), self.dtype)
         X, terms = self.X[indices], part(self._terms, indices)
-        if self.center:
-            means = self.means()
-            shift = (means - means.mean()).astype(self.dtype)
-            own = means[indices, None].astype(self.dtype)
         for columns in gen_batches(self.shape[0], TILE_COLUMNS):
-            # computed and centred while it is in the cache
             tile = np.empty((len(indices), columns.stop - columns.start), self.dtype)
             self.kernel.fill(tile, X, self.X[columns], terms, part(self._terms, columns))
-            if self.center:
-                tile -= shift[columns]
-                tile -= own
             out[:, columns] = tile
         return out
 
     def frobenius_norm(self):  # noqa: D102
-        shift = np.zeros(self.shape[0], self.dtype)
-        if self.center:
-            shift = centering_shift(self.means(), self.dtype)
+        shift = self.shift()
 
         def squares(tiles):
             total = 0.0
@@ -301,10 +280,8 @@ class KernelOperator(SampleOperator):
         return add([function(self.X)])
 
     def extend(self, landmarks, U):  # noqa: D102
-        result = np.empty((self.shape[0], U.shape[1]))
-        for rows in gen_batches(self.shape[0], TILE_ROWS):
-            result[rows] = self.kernel(self.X[rows], landmarks) @ U
-        return result
+        blocks = (self.X[rows] for rows in gen_batches(self.shape[0], TILE_ROWS))
+        return np.concatenate([self.kernel(X, landmarks) @ U for X in blocks], dtype=np.float64)
 
     def dense(self):  # noqa: D102
         K = self.kernel(self.X)
@@ -341,8 +318,8 @@ class NormalizedOperator(KernelOperator):
             tile *= self.scale[rows, None]
             yield rows, columns, tile
 
-    def rows(self, indices):  # noqa: D102
-        return super().rows(indices) * self.scale * self.scale[np.asarray(indices), None]
+    def plain_rows(self, indices):  # noqa: D102
+        return super().plain_rows(indices) * self.scale * self.scale[indices, None]
 
     def plain_diagonal(self):  # noqa: D102
         return super().plain_diagonal() * self.scale**2
@@ -383,7 +360,9 @@ class MatrixOperator(CenteredOperator):
             raise ValueError(f"Kernel matrix must be a square matrix. Input is a {size} matrix.")
         if not np.isfinite(row_means(K)).all():
             raise ValueError("the precomputed kernel matrix has sums that are not finite: scale it")
-        if is_symmetric(K):
+        tolerance = MAX_ASYMMETRY * np.finfo(K.dtype).eps * np.abs(K.diagonal()).max()
+        blocks = gen_batches(len(K), TILE_ROWS)
+        if all(np.abs(K[rows] - K[:, rows].T).max() <= tolerance for rows in blocks):
             return cls(K, center=center)
         means = K.mean(axis=0, dtype=np.float64)
         if center:
@@ -429,8 +408,7 @@ class FeatureOperator(KernelOperator):
     vector instead of O(n^2 d), and eigenvectors can be computed in the D dimensions of
     `covariance` instead of n. Phi is computed block by block and never stored.
 
-    Parameters are as in `KernelOperator`. X must be dense, and the kernel Linear or Polynomial of
-    degree 2 with coef0 >= 0.
+    Parameters are as in `KernelOperator`, but X is dense and coef0 >= 0.
     """
 
     def __init__(self, X, kernel: Kernel, *, center: bool = True, verbose: bool = False):
@@ -495,15 +473,12 @@ class FeatureOperator(KernelOperator):
                 self._means = np.sum((Z @ (Z.T @ Z / len(Z))) * Z, axis=1)
         return self._means
 
-    @property
-    def batch_rows(self) -> int:
-        """Number of samples whose features are computed at a time."""
-        return max(64, 4 * TILE_VALUES // self.n_features)
-
-    def batches(self, description: str) -> Iterator[slice]:
-        """Return slices of samples, with a progress bar."""
-        batches = list(gen_batches(self.shape[0], self.batch_rows))
-        return tqdm(batches, desc=description, disable=not self.verbose)
+    def batches(self, description: str, indices=None) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield slices of samples, all or some, and their features, with a progress bar."""
+        n = self.shape[0] if indices is None else len(indices)
+        batches = list(gen_batches(n, max(64, 4 * TILE_VALUES // self.n_features)))
+        for rows in tqdm(batches, desc=description, disable=not self.verbose):
+            yield rows, self.features(rows if indices is None else indices[rows])
 
     def from_features(self, W: np.ndarray) -> np.ndarray:
         """Return Phi W, or with centring (Phi - mean) W, shape (n, s), float64."""
@@ -512,17 +487,18 @@ class FeatureOperator(KernelOperator):
 
     def _plain_from_features(self, W):
         W = np.asarray(W, self.dtype)
-        result = np.empty((self.shape[0], W.shape[1]))
-        for rows in self.batches("features to samples"):
-            result[rows] = self.features(rows).T @ W
-        return result
+        batches = self.batches("features to samples")
+        return np.concatenate([features.T @ W for _, features in batches], dtype=np.float64)
+
+    def to_features(self, V: np.ndarray, indices=None) -> np.ndarray:
+        """Return Phi^T V, shape (D, s), float64, with the Phi of all samples or of some."""
+        V, W = np.ascontiguousarray(V, dtype=self.dtype), np.zeros((self.n_features, V.shape[1]))
+        for rows, features in self.batches("samples to features", indices):
+            W += features @ V[rows]
+        return W
 
     def plain_product(self, V):  # noqa: D102
-        V = np.ascontiguousarray(V, dtype=self.dtype)
-        W = np.zeros((self.n_features, V.shape[1]))
-        for rows in self.batches("samples to features"):
-            W += self.features(rows) @ V[rows]
-        return self._plain_from_features(W)
+        return self._plain_from_features(self.to_features(V))
 
     @property
     def covariance(self) -> FeatureCovariance:
@@ -543,11 +519,8 @@ class FeatureCovariance(SymmetricOperator):
         self._mean = operator.mean_features() if operator.center else None
 
     def _matmat(self, W):
-        op = self.operator
-        result = np.zeros(W.shape)
-        narrow = np.asarray(W, op.dtype)
-        for rows in op.batches("feature sweep"):
-            features = op.features(rows)
+        op, result, narrow = self.operator, np.zeros(W.shape), np.asarray(W, self.dtype)
+        for _, features in op.batches("feature sweep"):
             result += features @ (features.T @ narrow)
         if self._mean is not None:
             result -= np.outer(op.shape[0] * self._mean, self._mean @ W)
@@ -555,10 +528,8 @@ class FeatureCovariance(SymmetricOperator):
 
     def dense(self) -> np.ndarray:
         """Return the whole matrix, shape (D, D), float64."""
-        op = self.operator
-        C = np.zeros(self.shape)
-        for rows in op.batches("feature covariance"):
-            features = op.features(rows)
+        op, C = self.operator, np.zeros(self.shape)
+        for _, features in op.batches("feature covariance"):
             C += features @ features.T
         if self._mean is not None:
             C -= op.shape[0] * np.outer(self._mean, self._mean)
@@ -566,13 +537,8 @@ class FeatureCovariance(SymmetricOperator):
 
     def nystrom_vectors(self, width: int, *, n_landmarks: int = 2000, random_state=None):
         """Return approximate leading eigenvectors, shape (D, width); see `SampleOperator`."""
-        op = self.operator
-        chosen, _, U = op.sampled_eigenpairs(width, n_landmarks, random_state)
-        U = U.astype(op.dtype)
-        result = np.zeros((op.n_features, width))
-        for rows in gen_batches(len(chosen), op.batch_rows):
-            result += op.features(chosen[rows]) @ U[rows]
-        return result
+        chosen, _, U = self.operator.sampled_eigenpairs(width, n_landmarks, random_state)
+        return self.operator.to_features(U, chosen)
 
 
 def has_features(kernel: Kernel) -> bool:
@@ -582,22 +548,28 @@ def has_features(kernel: Kernel) -> bool:
     return isinstance(kernel, Linear)
 
 
-def tile_of(buffer: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
-    """Return the beginning of a buffer as a tile, shape (len(rows), len(columns))."""
-    shape = (rows.stop - rows.start, columns.stop - columns.start)
-    return buffer[: shape[0] * shape[1]].reshape(shape)
+def kernel_tiles(kernel: Kernel, X, terms, blocks, Y=None, y_terms=None, diagonal=None):
+    """Yield (rows, columns, values) of k(X, Y) for pairs of slices; values are overwritten.
+
+    `terms` and `y_terms` are the `Kernel.row_terms`. Y=None means X, whose k(x, x) is `diagonal`.
+    """
+    if Y is None:
+        Y, y_terms = X, terms
+    buffer = np.empty(TILE_VALUES, np.result_type(X.dtype, Y.dtype))
+    for rows, columns in blocks:
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        tile = buffer[: shape[0] * shape[1]].reshape(shape)
+        kernel.fill(tile, X[rows], Y[columns], part(terms, rows), part(y_terms, columns))
+        if diagonal is not None:
+            # the diagonal without the rounding of inner products, as in a stored matrix
+            i = np.arange(max(rows.start, columns.start), min(rows.stop, columns.stop))
+            tile[i - rows.start, i - columns.start] = diagonal[i]
+        yield rows, columns, tile
 
 
 def row_means(K: np.ndarray) -> np.ndarray:
     """Return the row means, shape (n,), float64. NumPy sums rows pairwise, which is accurate."""
     return K.mean(axis=1, dtype=np.float64)
-
-
-def is_symmetric(K: np.ndarray) -> bool:
-    """Return whether a square matrix equals its transpose up to rounding."""
-    tolerance = MAX_ASYMMETRY * np.finfo(K.dtype).eps * np.abs(K.diagonal()).max()
-    blocks = gen_batches(len(K), TILE_ROWS)
-    return all(np.abs(K[rows] - K[:, rows].T).max() <= tolerance for rows in blocks)
 
 
 def check_kernel(kernel) -> Kernel:

@@ -76,9 +76,8 @@ def pca(
     center : bool, default=True
         Subtract the mean first.
     method : {'svd', 'power', 'power-gram'}, default='svd'
-        'svd' takes all components at once; 'power' runs the power method with deflation on the
-        d x d matrix X^T X, 'power-gram' on the n x n matrix X X^T, which kernel PCA generalises,
-        and which is smaller when d > n.
+        'svd' takes all components at once; 'power' runs the power method with deflation on X^T X,
+        d x d, 'power-gram' on X X^T, n x n, which kernel PCA generalises.
     random_state : int, RandomState instance or None, default=0
         Determines the starting vectors of the power method.
     """
@@ -113,8 +112,7 @@ def principal_axes(
 
     They are the eigenvectors of X^T X / n, orthonormal columns of shape (d, found), and come with
     the mean squares of the samples along them, shape (found,), in descending order. Axes without
-    variance are left out; k=None returns all others. They are computed in double precision from the
-    smaller of X^T X and X X^T.
+    variance are left out; k=None returns all others. The smaller of X^T X and X X^T is decomposed.
     """
     n, d = X.shape
     by_features = d <= n

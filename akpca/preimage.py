@@ -7,23 +7,19 @@ four, with one interface::
     decoder = make_preimage("fixed_point").fit(code)   # code: a KernelCode
     X_hat = decoder.decode(Y)                          # (m, k) codes to (m, d) samples
 
-============== ===================== ==============================================================
-name           kernel                idea
-============== ===================== ==============================================================
-'ridge'        any                   learn the map from codes to samples (Bakir et al., 2003)
-'eigenvector'  polynomial, degree 2  P phi is a matrix: take its leading eigenvector (Cohen et al.,
-                                     2016)
-'fixed_point'  RBF                   ascend to the x whose image is nearest to P phi (Mika et al.,
-                                     1999)
-'distance'     RBF, linear,          from distances in feature space to distances in input space,
-               polynomial (odd)      then trilaterate (Kwok and Tsang, 2003)
-============== ===================== ==============================================================
+============== ============================= ======================================================
+name           kernel                        idea
+============== ============================= ======================================================
+'ridge'        any                           learn the map from codes to samples
+'eigenvector'  polynomial, degree 2          P phi is a matrix: take its leading eigenvector
+'fixed_point'  RBF                           ascend to the x whose image is nearest to P phi
+'distance'     RBF, linear, polynomial (odd) from distances in feature space to those in input space
+============== ============================= ======================================================
 
 The contract, stated once: `fit` takes a :class:`akpca.kernel_code.KernelCode`, which knows the
 codes of some samples, and keeps references to its arrays; `decode` works in blocks of rows, so that
 its memory does not grow with the number of codes; float32 codes and samples give float32; codes far
-from all data give finite samples, never NaN. Decoders support scikit-learn's `get_params` and
-`clone`.
+from all data give finite samples, never NaN. scikit-learn's `get_params` and `clone` work.
 """
 
 from __future__ import annotations
@@ -64,6 +60,8 @@ class Preimage(BaseEstimator, ABC):
     name: ClassVar[str]
     # the kernels that `supports` accepts, for error messages
     allowed: ClassVar[str] = "any kernel"
+    # codes that `decode` takes at a time
+    _block_rows = BLOCK_ROWS
 
     def supports(self, kernel: Kernel | None) -> bool:
         """Return whether codes of kernel PCA with this kernel can be decoded."""
@@ -94,12 +92,9 @@ class Preimage(BaseEstimator, ABC):
             )
         Y = Y.astype(np.result_type(Y, self._dtype), copy=False)
         X_hat = np.empty((len(Y), self._n_features), Y.dtype)
-        for rows in gen_batches(len(Y), self._block_rows()):
+        for rows in gen_batches(len(Y), self._block_rows):
             X_hat[rows] = self._decode(Y[rows])
         return X_hat
-
-    def _block_rows(self) -> int:
-        return BLOCK_ROWS
 
     @abstractmethod
     def _fit(self, code: KernelCode) -> None:
@@ -123,8 +118,7 @@ class RidgePreimage(Preimage):
     kernel : str or Kernel, default='rbf'
         Kernel on codes: a name, or an object of :mod:`akpca.kernels`, which has its own parameters.
     gamma : float, 'scale' or None, default='scale'
-        Coefficient of a kernel given by name. 'scale' is 1 / (k * variance of the codes), None is
-        1 / k.
+        Coefficient of a kernel given by name. 'scale' is 1 / (k * variance of codes), None 1 / k.
     alpha : float, default=1.0
         Penalty, best chosen by cross-validation: small for clean data, larger for noisy data.
     fit_intercept : bool, default=True
@@ -236,8 +230,7 @@ class EigenvectorPreimage(Preimage):
 
     Here P phi = sum_i g_i phi(x_i), and the kernel is (x.y)^2. Its feature space consists of
     symmetric matrices, phi(x) = x x^T, and by Eckart and Young the image nearest to M = P phi is
-    its best approximation of rank 1 (section 4 of the AKPCA report). It is 0 if no eigenvalue is
-    positive.
+    its best approximation of rank 1 (section 4 of the AKPCA report), or 0 if no eigenvalue is > 0.
 
     (gamma x.y + c)^2 is the same kernel of z = (sqrt(gamma) x, sqrt(c)). If c > 0, the leading
     eigenvector of the larger matrix gives the direction of x; its length and its sign are those
@@ -253,7 +246,7 @@ class EigenvectorPreimage(Preimage):
 
     def supports(self, kernel):  # noqa: D102
         quadratic = isinstance(kernel, Polynomial) and kernel.degree == 2 and kernel.coef0 >= 0
-        return quadratic and (kernel.gamma is None or kernel.gamma > 0)
+        return quadratic and gamma_of(kernel, 1) > 0
 
     def _fit(self, code):
         X = code.points
@@ -338,7 +331,7 @@ class FixedPointPreimage(Preimage):
         self.n_restarts = n_restarts
 
     def supports(self, kernel):  # noqa: D102
-        return isinstance(kernel, RBF) and (kernel.gamma is None or kernel.gamma > 0)
+        return isinstance(kernel, RBF) and gamma_of(kernel, 1) > 0
 
     def _fit(self, code):
         self._shortest = self.tol / np.sqrt(gamma_of(code.kernel, code.points.shape[1]))
@@ -411,9 +404,8 @@ class DistancePreimage(Preimage):
 
         x-hat = x-bar + C^+ r,    r_i = (||x_i - x-bar||^2 - d_i^2) / 2 minus its mean,
 
-    where x-bar is the mean of the neighbours and the rows of C are x_i - x-bar. There is no
-    iteration and no local optimum, but x-hat lies in an affine subspace of n_neighbors - 1
-    dimensions.
+    where x-bar is the mean of the neighbours and the rows of C are x_i - x-bar. It has no local
+    optima, but x-hat lies in an affine subspace of n_neighbors - 1 dimensions.
 
     Parameters
     ----------
@@ -436,17 +428,13 @@ class DistancePreimage(Preimage):
     def supports(self, kernel):  # noqa: D102
         if isinstance(kernel, Polynomial) and kernel.degree % 2 != 1:
             return False
-        if isinstance(kernel, RBF | Polynomial):
-            return kernel.gamma is None or kernel.gamma > 0
-        return isinstance(kernel, Linear)
+        return isinstance(kernel, RBF | Polynomial | Linear) and gamma_of(kernel, 1) > 0
 
     def _fit(self, code):
         self._count = min(self.n_neighbors, len(code.targets))
         self._target_norms = code.kernel.diag(code.targets)
-
-    def _block_rows(self):
-        n_codes, d = self.code_.targets.shape
-        return max(1, MAX_TEMPORARY_VALUES // max(self._count * d, n_codes))
+        n_codes, d = code.targets.shape
+        self._block_rows = max(1, MAX_TEMPORARY_VALUES // max(self._count * d, n_codes))
 
     def _decode(self, Y):
         products = self.code_.inner_products(Y)
@@ -463,9 +451,8 @@ class DistancePreimage(Preimage):
         inverse = np.linalg.pinv(C, rcond=np.sqrt(np.finfo(C.dtype).eps))
         step = np.matmul(inverse, r[:, :, None])[:, :, 0]
         if not isinstance(self.code_.kernel, Polynomial):
-            # No x is further from x-bar than from the x_i on average. Inconsistent distances may
-            # give a longer step, but one many times longer only along directions in which the
-            # neighbours hardly differ.
+            # No x is further from x-bar than from the x_i on average. Inconsistent distances give
+            # steps many times longer only where the neighbours hardly differ.
             bound = MAX_STEP * np.sqrt(np.maximum(squared, 0)).mean(axis=1)
             length = np.linalg.norm(step, axis=1)
             shrink = np.divide(bound, length, out=np.ones_like(length), where=length > bound)
