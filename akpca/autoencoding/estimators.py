@@ -83,9 +83,26 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         verbose=False,
         callback=None,
     ):
-        given = locals()
-        for name in _Autoencoder._parameter_constraints:
-            setattr(self, name, given[name])
+        self.n_components = n_components
+        self.objective = objective
+        self.offset = offset
+        self.constant = constant
+        self.init = init
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.precision = precision
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.warm_start = warm_start
+        self.penalty = penalty
+        self.noise = noise
+        self.noise_level = noise_level
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
@@ -563,9 +580,31 @@ gap_curve_, best_epoch_, n_iter_, n_features_in_, feature_names_in_
         verbose=False,
         callback=None,
     ):
-        given = locals()
-        super().__init__(**{name: given[name] for name in _Autoencoder._parameter_constraints})
-        self.n_landmarks, self.sampling, self.rank = n_landmarks, sampling, rank
+        super().__init__(
+            n_components,
+            objective=objective,
+            offset=offset,
+            constant=constant,
+            init=init,
+            solver=solver,
+            learning_rate=learning_rate,
+            precision=precision,
+            n_epochs=n_epochs,
+            batch_size=batch_size,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            n_iter_no_change=n_iter_no_change,
+            warm_start=warm_start,
+            penalty=penalty,
+            noise=noise,
+            noise_level=noise_level,
+            random_state=random_state,
+            verbose=verbose,
+            callback=callback,
+        )
+        self.n_landmarks = n_landmarks
+        self.sampling = sampling
+        self.rank = rank
 
     @property
     def landmarks_(self) -> np.ndarray:

@@ -521,7 +521,7 @@ class KernelHebbian(KernelEstimator):
 
     def fit_transform(self, X, y=None, **params):
         """Fit to X, as `fit` does, and return its codes, which costs nothing more."""
-        return self.fit(X, **params)._code.codes
+        return self.fit(X, **params)._code.codes.copy()
 
     def _make_operator(self, X):
         """Return K', in memory if it may be, and the points by which new samples are encoded."""
