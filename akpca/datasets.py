@@ -18,7 +18,6 @@ import math
 import os
 import zipfile
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from http.client import HTTPException
 from numbers import Integral
@@ -62,7 +61,6 @@ class Dataset:
     description: str
 
     def __post_init__(self) -> None:
-        """Check that the shapes agree."""
         if self.X.ndim != 2:
             raise ValueError(f"{self.name}: X must have shape (n, d), got {self.X.shape}")
         if self.y is not None and self.y.shape != self.X.shape[:1]:
@@ -72,7 +70,6 @@ class Dataset:
             raise ValueError(f"image_shape={self.image_shape} does not fit {size}")
 
     def __repr__(self) -> str:
-        """Return one line with the size, the image shape and the number of classes."""
         text = f"Dataset {self.name}: {self.X.shape[0]} x {self.X.shape[1]}"
         if self.image_shape is not None:
             text += f", {'x'.join(map(str, self.image_shape))} images"
@@ -328,49 +325,40 @@ class _External(NamedTuple):
 
     files: tuple[str, ...]
     arrays: _Arrays
-    # What scikit-learn downloads instead, and how; empty and None if it can't.
+    # What scikit-learn downloads instead, and by which function and options; empty if it can't.
     download: str = ""
-    fetch: Callable[[], Bunch] | None = None
+    fetcher: str = ""
+    options: dict | None = None
 
 
 def _openml(file: str, arrays: _Arrays, title: str, data_id: int) -> _External:
-    def fetch() -> Bunch:
-        return sklearn.datasets.fetch_openml(data_id=data_id, as_frame=False)
-
-    return _External((file,), arrays, f"{title} (OpenML {data_id})", fetch)
+    options = {"data_id": data_id, "as_frame": False}
+    return _External((file,), arrays, f"{title} (OpenML {data_id})", "fetch_openml", options)
 
 
-def _lfw_people() -> Bunch:
-    middle = (slice(65, 185),) * 2  # 120 x 120 of 250 x 250 pixels, then halved
-    return sklearn.datasets.fetch_lfw_people(min_faces_per_person=20, slice_=middle, resize=0.5)
+def _arrays(kind: str, *shape: int, labels: str = "y", parts: tuple[str, ...] = ("",)) -> _Arrays:
+    pair = {"X": (kind, shape), labels: ("integer", ())}
+    return {array + part: pair[array] for part in parts for array in pair}
 
 
-def _arrays(kind: str, *shape: int, labels: str = "y") -> _Arrays:
-    return {"X": (kind, shape), labels: ("integer", ())}
-
-
-def _train_and_test(kind: str, d: int) -> _Arrays:
-    arrays = _arrays(kind, d)
-    return {f"{array}_{part}": arrays[array] for part in ("train", "test") for array in arrays}
-
-
+_PARTS = ("_train", "_test")
+_FACES = _arrays("uint8", 60, 60, labels="person")
+# 120 x 120 of 250 x 250 pixels, then halved
+_LFW = {"min_faces_per_person": 20, "slice_": (slice(65, 185),) * 2, "resize": 0.5}
 _EXTERNAL = {
-    "mnist": _openml("mnist.npz", _train_and_test("uint8", 784), "mnist_784", 554),
-    "usps": _openml("usps.npz", _train_and_test("floating", 256), "USPS", 41082),
+    "mnist": _openml("mnist.npz", _arrays("uint8", 784, parts=_PARTS), "mnist_784", 554),
+    "usps": _openml("usps.npz", _arrays("floating", 256, parts=_PARTS), "USPS", 41082),
     "cifar10": _openml("cifar10_5k.npz", _arrays("uint8", 32, 32, 3), "CIFAR_10", 40927),
     "lfw": _External(
-        ("lfw_faces.npz",),
-        _arrays("uint8", 60, 60, labels="person"),
-        "LFW (fetch_lfw_people)",
-        _lfw_people,
+        ("lfw_faces.npz",), _FACES, "LFW (fetch_lfw_people)", "fetch_lfw_people", _LFW
     ),
     "olivetti": _External(
         ("olivetti.npz",),
         _arrays("floating", 64, 64),
         "the Olivetti faces (fetch_olivetti_faces)",
-        lambda: sklearn.datasets.fetch_olivetti_faces(),
+        "fetch_olivetti_faces",
     ),
-    "yale_faces": _External(("yale_faces.npz",), _arrays("uint8", 60, 60, labels="person")),
+    "yale_faces": _External(("yale_faces.npz",), _FACES),
     "cmu_walk": _External(("mocap/02.asf", "mocap/02_01.amc"), {}),
 }
 
@@ -494,10 +482,10 @@ def _what_to_put_where(name: str, reason: str) -> str:
 def _download(name: str) -> Bunch:
     """Call a fetcher of scikit-learn; if it fails or there is none, say how to do without it."""
     external = _EXTERNAL[name]
-    if external.fetch is None:
+    if not external.fetcher:
         raise FileNotFoundError(_what_to_put_where(name, "there is no download for it"))
     try:
-        return external.fetch()
+        return getattr(sklearn.datasets, external.fetcher)(**(external.options or {}))
     except ImportError as error:
         raise _missing_package(name, error.name or "pandas or pillow") from error
     except (OSError, HTTPException, EOFError, ValueError) as error:

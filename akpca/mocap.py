@@ -87,7 +87,6 @@ class Skeleton:
     root_order: tuple[str, ...]
 
     def __repr__(self) -> str:
-        """Return one line with the number of bones and of degrees of freedom."""
         n_dofs = sum(len(dof) for dof in self.dofs) + len(self.root_order)
         return f"Skeleton: {len(self.names)} bones, {n_dofs} degrees of freedom"
 
@@ -126,11 +125,8 @@ def read_asf(path: str | os.PathLike[str]) -> Skeleton:
 def read_amc(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Read an Acclaim motion file (``.amc``).
 
-    Returns
-    -------
-    dict of str to ndarray of shape (n_frames, n_values)
-        For the root and each moving bone the values of all frames, angles in degrees. What a
-        column means is said by the skeleton's `root_order` and `dofs`.
+    The result maps the root and each moving bone to the values of all frames, shape (n_frames,
+    n_values). What a column means is said by the skeleton's `root_order` and `dofs`.
     """
     frames: list[dict[str, list[float]]] = []
     expected = 0
@@ -164,7 +160,14 @@ def bone_directions(skeleton: Skeleton, frames: dict[str, np.ndarray]) -> np.nda
     The skeleton comes from :func:`read_asf`, the frames from :func:`read_amc`; the result is unit
     vectors of shape (n_frames, n_bones, 3).
     """
-    _check_motion(skeleton, frames)
+    wanted = {"root": skeleton.root_order, **dict(zip(skeleton.names, skeleton.dofs, strict=True))}
+    if unknown := sorted(set(frames) - set(wanted)):
+        raise ValueError(f"frames has values for {', '.join(unknown)}, unknown to the skeleton")
+    for name, dof in wanted.items():
+        count = frames[name].shape[1] if name in frames else 0
+        if count != len(dof):
+            found = f"{count} values per frame for {name}"
+            raise ValueError(f"frames has {found}, the skeleton needs {len(dof)}")
     root = _euler(_columns(frames["root"], skeleton.root_order, _ROTATIONS))
     own = [np.eye(3)] * len(skeleton.names)
     for i, dof in enumerate(skeleton.dofs):
@@ -298,18 +301,6 @@ def _check_frame(line: _Line, frames: list[dict[str, list[float]]]) -> None:
             raise line.error(f"the frame that ends here has {numbers}")
     if not first:
         raise line.error("the first frame is empty")
-
-
-def _check_motion(skeleton: Skeleton, frames: dict[str, np.ndarray]) -> None:
-    """Check that a motion gives each joint of a skeleton the values that it needs."""
-    wanted = {"root": skeleton.root_order, **dict(zip(skeleton.names, skeleton.dofs, strict=True))}
-    if unknown := sorted(set(frames) - set(wanted)):
-        raise ValueError(f"frames has values for {', '.join(unknown)}, unknown to the skeleton")
-    for name, dof in wanted.items():
-        count = frames[name].shape[1] if name in frames else 0
-        if count != len(dof):
-            found = f"{count} values per frame for {name}"
-            raise ValueError(f"frames has {found}, the skeleton needs {len(dof)}")
 
 
 def _columns(values: np.ndarray, order: tuple[str, ...], wanted: tuple[str, ...]) -> np.ndarray:

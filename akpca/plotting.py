@@ -3,8 +3,8 @@
 Call `use_style` once at the top of a notebook. The same four figures are drawn for each method,
 so that methods compare at a glance: `plot_geometry` (what a component is, in the plane),
 `plot_codes` (digits by their first two code coordinates), `plot_extremes` (what the components
-mean) and `show_images` (reconstructions and denoising as a grid). Every function returns the
-matplotlib figure that it drew on.
+mean) and `show_images` (reconstructions and denoising as a grid). What does not draw on given axes
+returns its matplotlib figure.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
+
+Canvas = Figure | SubFigure
+Function = Callable[[np.ndarray], np.ndarray]
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -77,8 +80,8 @@ def show_images(
     column_titles: Sequence[str] | None = None,
     signed: bool = False,
     scale: float = 0.75,
-    fig: Figure | SubFigure | None = None,
-) -> Figure | SubFigure:
+    fig: Canvas | None = None,
+) -> Canvas:
     """Draw images as a grid with one labelled row for each entry of `rows`.
 
     Parameters
@@ -126,12 +129,8 @@ def plot_points(X: np.ndarray, y: np.ndarray, ax: Axes) -> None:
 
 
 def plot_contours(
-    functions: Mapping[str, Callable[[np.ndarray], np.ndarray]],
-    X: np.ndarray,
-    y: np.ndarray,
-    *,
-    fig: Figure | SubFigure | None = None,
-) -> Figure | SubFigure:
+    functions: Mapping[str, Function], X: np.ndarray, y: np.ndarray, *, fig: Canvas | None = None
+) -> Canvas:
     """Draw functions on the plane as contour lines, each in its own panel, with the points.
 
     `functions` maps a panel's title to a function of points (m, 2) with values (m,) or (m, k), of
@@ -142,8 +141,7 @@ def plot_contours(
     low, high = X.min(axis=0) - margin, X.max(axis=0) + margin
     grid = np.meshgrid(np.linspace(low[0], high[0], 120), np.linspace(low[1], high[1], 120))
     points = np.column_stack([g.ravel() for g in grid])
-    if fig is None:
-        fig = plt.figure(figsize=(3.3 * len(functions), 3.2))
+    fig = fig or plt.figure(figsize=(3.3 * len(functions), 3.2))
     axes = fig.subplots(1, len(functions), sharey=True, squeeze=False)
     for ax, (title, function) in zip(axes[0], functions.items(), strict=True):
         surface = function(points).reshape(len(points), -1)[:, 0].reshape(grid[0].shape)
@@ -158,22 +156,15 @@ def plot_contours(
 
 
 def plot_geometry(
-    encode: Callable[[np.ndarray], np.ndarray],
-    X: np.ndarray,
-    y: np.ndarray,
-    *,
-    n_components: int = 3,
-    title: str = "component {}",
-) -> Figure | SubFigure:
+    encode: Function, X: np.ndarray, y: np.ndarray, *, n_components: int = 3, title="component {}"
+) -> Canvas:
     """Draw each component of a code over the plane.
 
     A component of PCA is a linear function, whose contours are parallel lines; those of a
     non-linear method bend. `encode` maps points (m, 2) to codes (m, n_components or more), `X` and
     `y` are as in :func:`plot_contours`, and `title` has a place for the component's number.
     """
-    functions = {
-        title.format(j + 1): lambda points, j=j: encode(points)[:, j] for j in range(n_components)
-    }
+    functions = {title.format(j + 1): lambda Z, j=j: encode(Z)[:, j] for j in range(n_components)}
     return plot_contours(functions, X, y)
 
 

@@ -134,8 +134,8 @@ def tuned_ridge(X, X_new, k) -> float:
     """Return the error of PCA codes with a kernel-ridge decoder, tuned by cross-validation."""
 
     def decoded(X, X_new, factor, alpha):
-        model = KernelPCA(k, kernel="linear", random_state=0).fit(X)
-        gamma = factor / (k * model._fitted_codes().var())
+        model = KernelPCA(k, kernel="linear", random_state=0)
+        gamma = factor / (k * model.fit_transform(X).var())
         decoder = RidgePreimage(gamma=gamma, alpha=alpha)
         return model.inverse_transform(model.transform(X_new), preimage=decoder)
 

@@ -83,9 +83,26 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         verbose=False,
         callback=None,
     ):
-        given = locals()
-        for name in _Autoencoder._parameter_constraints:
-            setattr(self, name, given[name])
+        self.n_components = n_components
+        self.objective = objective
+        self.offset = offset
+        self.constant = constant
+        self.init = init
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.precision = precision
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.warm_start = warm_start
+        self.penalty = penalty
+        self.noise = noise
+        self.noise_level = noise_level
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
@@ -146,7 +163,8 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Do one pass over some more samples, with a constant step.
 
         The first call also sets mean, scale and start, so it should bring a good number of samples.
-        They are not turned to principal axes, which the first ones may not all know.
+        They are not turned to principal axes, since later ones may vary along others, and the last
+        iterate is kept, not the best one.
 
         Parameters
         ----------
@@ -339,16 +357,11 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Return the arguments of a descent that are ours, with defaults resolved."""
         rate, penalty = self.learning_rate, self.penalty
         if rate is None:
-            adam = self.solver == "adam"
-            rate = heuristics.ADAM_RATE if adam else self._rates[self.objective]
-        return {
-            "objective": self.objective,
-            "batch_size": self.batch_size,
-            "rate": rate,
-            "penalty": heuristics.PENALTIES[self.objective] if penalty is None else penalty,
-            "noise": self.noise,
-            "noise_level": self.noise_level,
-        }
+            rate = heuristics.ADAM_RATE if self.solver == "adam" else self._rates[self.objective]
+        if penalty is None:
+            penalty = heuristics.PENALTIES[self.objective]
+        names = ("objective", "batch_size", "noise", "noise_level")
+        return {"rate": rate, "penalty": penalty, **{name: getattr(self, name) for name in names}}
 
     def _keep(self, coordinates, result, dtype):
         """Make these the fitted model and attributes."""
@@ -375,7 +388,7 @@ class AKPCA(_Autoencoder):
         k, the size of the code, at most d (d + 1) / 2, or d (d + 3) / 2 with an offset.
     objective : {'reconstruction', 'spectral'}, default='reconstruction'
         ||g(f(x)) - x||^2, (15) of the report, or the surrogate ||M - x x^T||_2, (18), which the
-        report minimises, as seen by four Lanczos steps from near x.
+        report minimises (here a lower bound, by four Lanczos steps from near x).
     offset : bool, default=True
         Centre the samples and append a constant coordinate.
     constant : float or 'auto', default='auto'
@@ -386,8 +399,7 @@ class AKPCA(_Autoencoder):
         The start: PCA (with an offset), uncentred degree-2 kernel PCA (without), or random
         symmetric matrices; 'auto' is the one of the first two that fits.
     solver : {'adam', 'sgd', 'svrg'}, default='adam'
-        The optimiser, with a step that falls to 0 as half a cosine; only Adam's steps depend on
-        the variance of axes.
+        The optimiser, with a step that falls to 0 as half a cosine.
     learning_rate : float, default=None
         The largest step, for 'adam' in units of the root mean squared entry of a component of norm
         1, for the others in units of such a component; None suits all data that were tried.
@@ -466,12 +478,12 @@ class AKPCA(_Autoencoder):
 
     def _begin(self, X, rng, *, turn):
         coordinates, flops = self._measure(X, turn=turn)
-        axes, corner = coordinates.axes, heuristics.is_cautious(self.objective, coordinates)
+        k, axes = self.n_components, coordinates.axes
+        corner = heuristics.is_cautious(self.objective, coordinates)
         towards = None if axes is None else axes.sum(axis=0)  # samples have a positive sum
         options = {"offset": self.offset, "random": self.init == "random", "random_state": rng}
         with one_blas_thread(flops=flops):
             Z = coordinates.forward(X, self._work_dtype)
-            k = self.n_components
             model = DenseModel.start(Z, k, corner=corner, towards=towards, **options)
         return coordinates, Z, model
 
@@ -568,9 +580,31 @@ gap_curve_, best_epoch_, n_iter_, n_features_in_, feature_names_in_
         verbose=False,
         callback=None,
     ):
-        given = locals()
-        super().__init__(**{name: given[name] for name in _Autoencoder._parameter_constraints})
-        self.n_landmarks, self.sampling, self.rank = n_landmarks, sampling, rank
+        super().__init__(
+            n_components,
+            objective=objective,
+            offset=offset,
+            constant=constant,
+            init=init,
+            solver=solver,
+            learning_rate=learning_rate,
+            precision=precision,
+            n_epochs=n_epochs,
+            batch_size=batch_size,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            n_iter_no_change=n_iter_no_change,
+            warm_start=warm_start,
+            penalty=penalty,
+            noise=noise,
+            noise_level=noise_level,
+            random_state=random_state,
+            verbose=verbose,
+            callback=callback,
+        )
+        self.n_landmarks = n_landmarks
+        self.sampling = sampling
+        self.rank = rank
 
     @property
     def landmarks_(self) -> np.ndarray:

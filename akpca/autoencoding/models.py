@@ -54,11 +54,12 @@ Gradients = tuple[np.ndarray, list[np.ndarray], np.ndarray]
 class _Model:
     """What the models share: encoding and decoding in blocks of rows.
 
-    The `params`, encoder and decoder, are changed in place by optimisers. Eigenvector iterations
-    start at `direction`, shape (D,), and decoded samples have a positive product with `towards`,
-    shape (D,) or (1,); None is the sum of the axes for both. Codes have `n_components` columns,
-    samples `n_axes` without the constant. `root_size` is the root of the number of entries of a
-    component, and `flops` counts the operations of a product, per sample.
+    Each has its own `start`, `product`, `gradients`, `matrices` and `copy`. Optimisers change the
+    `params`, encoder and decoder, in place. Eigenvector iterations start at `direction`, shape
+    (D,), and decoded samples have a positive product with `towards`, shape (D,) or (1,); None is
+    the sum of the axes for both. Codes have `n_components` columns, samples `n_axes` without the
+    constant. `root_size` is the root of the number of entries of a component, and `flops` counts
+    the operations of a product, per sample.
     """
 
     def __init__(self, params, k, D, n_axes, direction, towards):
@@ -83,16 +84,11 @@ class _Model:
                 Z_hat, ratios = objectives.decode(products, start, towards=towards, tol=tol)
             yield rows, Z_hat, ratios
 
-    def batch_gradient(self, Z: np.ndarray, loss: Callable) -> tuple[Callable, list]:
-        """Return `gradients` as a function of params, and (losses, eigenvectors) of its calls."""
-        seen = []
-
-        def gradient(params):
-            losses, gradients, vectors = self.gradients(Z, loss, params)
-            seen.append((losses, vectors))
-            return gradients
-
-        return gradient, seen
+    def record_gradients(self, Z: np.ndarray, loss: Callable, seen: list, params: list) -> list:
+        """Return the gradients of `gradients`, and append its losses and eigenvectors to a list."""
+        losses, gradients, vectors = self.gradients(Z, loss, params)
+        seen.append((losses, vectors))
+        return gradients
 
     def astype(self, dtype: np.dtype) -> _Model:
         """Return the model in another precision; itself, if it is in this one."""
@@ -127,9 +123,9 @@ class DenseModel(_Model):
             1 / (1 - beta) (gamma r) (1 - (2 + beta) / 2 (gamma r)^2 / ((1 - beta) c)^2 + ...)
 
         By gamma = 1 - beta that is right for large c, and beta = -2 takes away the next term too.
-        With `corner`, both are chosen to come nearest to PCA; else beta is 0, as a corner makes the
-        start as good as PCA but holds the quadratic terms back. Where the samples have fewer than k
-        components, the rest of B is 0 and that of A random.
+        With `corner`, both are chosen to come nearest to PCA; else beta is 0, as this corner makes
+        the start as good as PCA but holds the quadratic terms back. Where samples have fewer than
+        k components, the rest of B is 0 and that of A random.
         """
         rng = check_random_state(random_state)
         direction, towards = _directions(Z, offset, towards)
@@ -205,8 +201,8 @@ class Span:
     The `basis`, shape (m, r), is U Lambda^(-1/2) of the eigenpairs of the kernel matrix, whose
     entries are (z_i.z_j)^2. It keeps the directions of the `rank` largest eigenvalues; None is all
     that are above rounding. Features that never vary, according to `varies`, shape (d,), get no
-    terms: their gradients are nothing but rounding and unfinished eigenvectors, which Adam would
-    follow, as the size of a gradient is nothing to it.
+    terms: Adam would follow their gradients, however small, which are nothing but rounding and
+    unfinished eigenvectors.
     """
 
     def __init__(self, landmarks: np.ndarray, *, constant: bool, rank=None, varies=None):
@@ -307,9 +303,9 @@ class Span:
     def pca(self, X: np.ndarray, k: int, random_state=None) -> tuple[np.ndarray, float]:
         """Return PCA as rows of coordinates, and gamma: see `DenseModel.start`."""
         axes, gamma, _ = _principal(X, k, random_state)
-        rows = np.zeros((axes.shape[1], self.size), X.dtype)
-        rows[:, self.basis.shape[1] : -1] = axes.T if self.varies is None else axes.T * self.varies
-        return rows, gamma
+        inner = np.zeros((axes.shape[1], self.n_atoms), X.dtype)  # orthogonal to the z_i z_i^T
+        inner[:, len(self.landmarks) : -1] = axes.T if self.varies is None else axes.T * self.varies
+        return self.coordinates(inner), gamma
 
 
 class SpanModel(_Model):

@@ -86,20 +86,18 @@ class Descent:
         schedule = partial(cosine, total=steps * n_epochs)
         bar = tqdm(range(1, n_epochs + 1), desc=title, disable=title is None)
         result, best = Result(model), model.copy(Z.dtype)
-        errors = result.monitor_curve
-
-        def watch():
+        errors, gaps = result.monitor_curve, result.gap_curve
+        try:
             error, gap = score(model, noisy, held_out, MONITOR_TOL)
             errors.append(error * unit)
-            result.gap_curve.append(gap)
-
-        try:
-            watch()
+            gaps.append(gap)
             for epoch in bar:
                 loss = self.epoch(Z, schedule, steps * (epoch - 1), vectors, origin)
                 result.loss_curve.append(loss)
                 result.n_iter = epoch
-                watch()
+                error, gap = score(model, noisy, held_out, MONITOR_TOL)
+                errors.append(error * unit)
+                gaps.append(gap)
                 if errors[-1] < errors[result.best_epoch]:
                     result.best_epoch = epoch
                     for b, p in zip(best.params, model.params, strict=True):
@@ -156,7 +154,7 @@ class Descent:
         return total / n * self.coordinates.scale**2
 
     def _gradient(self, Z, near, warm, noise_rng=None):
-        """Return the `batch_gradient`; `warm` tells that earlier eigenvectors are kept."""
+        """Return `record_gradients` of a batch, and its list; `warm` if eigenvectors are kept."""
         seed = self.rng.randint(2**31 - 1)
         if self.objective == "spectral":
             start = objectives.mixed_start(Z, Z.shape, random_state=seed)
@@ -168,7 +166,8 @@ class Descent:
             options = {"steps": steps, "towards": self.model.towards.astype(Z.dtype)}
             loss = partial(objectives.reconstruction, X=Z, start=start, **options)
         noise_rng = noise_rng or np.random.RandomState(self.rng.randint(2**31 - 1))
-        return self.model.batch_gradient(self._corrupted(Z, noise_rng), loss)
+        noisy, seen = self._corrupted(Z, noise_rng), []
+        return partial(self.model.record_gradients, noisy, loss, seen), seen
 
     def _corrupted(self, Z, rng):
         if self.noise is None or self.noise_level == 0:

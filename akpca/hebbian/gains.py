@@ -129,7 +129,6 @@ _NAMES = {
     "ets": "KHA-SMD*",
     "etns": "KHA-SMD",
 }
-
 _FACTORS = {
     "": Constant,
     "e": ReciprocalEigenvalues,
@@ -229,8 +228,7 @@ class Gain:
 
     def schedule(self, t: int | np.ndarray, n_samples: int | None) -> float | np.ndarray:
         """Return eta0 tau / (t + tau), the part that depends on time alone."""
-        annealing = self.get(Annealing)
-        if annealing is None:
+        if (annealing := self.get(Annealing)) is None:
             return self.eta0 * np.ones_like(t, dtype=float)
         tau = annealing.tau(n_samples)
         return self.eta0 * tau / (np.asarray(t, dtype=float) + tau)
@@ -255,9 +253,7 @@ class Gain:
 
     def __repr__(self) -> str:
         show = lambda value: repr(value) if isinstance(value, str) else f"{value:g}"  # noqa: E731
-        parts = []
-        if self.eta0 is not None:
-            parts.append(f"eta0={show(self.eta0)}")
+        parts = [] if self.eta0 is None else [f"eta0={show(self.eta0)}"]
         if annealing := self.get(Annealing):
             unit = "passes" if annealing.iterations is None else "iterations"
             parts.append(f"tau={show(getattr(annealing, unit))} {unit}")
@@ -284,25 +280,15 @@ def make_gain(name: str, *, eta0=AUTO, tau: float | None = None, mu=AUTO, xi: fl
     >>> make_gain("KHA/ts", eta0=2, tau=1, mu=1)
     KHA/ts(eta0=2, tau=1 passes, mu=1, xi=0.99)
     """
-    letters = {text: code for code, text in _NAMES.items()}.get(name)
-    if letters is None and name.startswith("KHA/"):
-        letters = name.removeprefix("KHA/")
-    if letters is None or not letters.strip("etns") == "" or len(set(letters)) < len(letters):
-        allowed = ", ".join(map(repr, _NAMES.values()))
-        raise ValueError(
-            f"name must be one of {allowed} or 'KHA/' with letters of 'ets', got {name!r}"
-        )
-    gain = Gain((Constant(eta0),))
-    if "t" in letters:
-        default = 3.0 if "e" in letters and "n" not in letters else 1.0
-        gain *= Annealing(passes=default if tau is None else tau)
-    if "e" in letters:
-        gain *= ReciprocalEigenvalues()
-    if "n" in letters:
-        gain *= EigenvalueNorm()
-    if "s" in letters:
-        gain *= MetaDescent(mu, xi)
-    return gain.check()
+    letters = {text: code for code, text in _NAMES.items()}.get(name, name.removeprefix("KHA/"))
+    if letters == name or letters.strip("etns") or len(set(letters)) < len(letters):
+        allowed = f"one of {', '.join(map(repr, _NAMES.values()))} or 'KHA/' with letters of 'ets'"
+        raise ValueError(f"name must be {allowed}, got {name!r}")
+    if tau is None:
+        tau = 3.0 if "e" in letters and "n" not in letters else 1.0
+    values = {"": (eta0,), "t": (tau,), "s": (mu, xi)}
+    used = [letter for letter in _FACTORS if letter in letters]
+    return Gain(tuple(_FACTORS[letter](*values.get(letter, ())) for letter in used)).check()
 
 
 def named_gain(gain: str | Factor | Gain, n_passes: int) -> Gain:

@@ -86,9 +86,8 @@ def check_lengths(squares: np.ndarray, gain: Gain | None, t: int, block: Block) 
     if gain is not None:
         advice = f"samples here have ||x||^2 up to {block.sizes.max():.3g}, and a step is safe "
         advice += "while gain * ||x||^2 < 1. Take a smaller eta0, or gain='auto'"
-    raise DivergenceError(
-        f"gain={gain or AUTO!r} is too large: the weights ran away by step {t}; {advice}"
-    )
+    problem = f"gain={gain or AUTO!r} is too large: the weights ran away by step {t}"
+    raise DivergenceError(f"{problem}; {advice}")
 
 
 def tracked_steps(
@@ -278,7 +277,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
-        """Make `n_passes` passes over X.
+        """Make `n_passes` passes over X; return self.
 
         An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached. A gain that
         is too large raises a :class:`akpca.DivergenceError` and leaves the estimator as it was.
@@ -287,31 +286,25 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         ----------
         X : array-like of shape (n_samples, n_features)
         y : Ignored
-
-        Returns
-        -------
-        self : object
         """
         before, goes_on = vars(self).copy(), self.warm_start and hasattr(self, "_state")
         X, gain, rng, state, n_iter = self._begin(X, goes_on, "fit")
         n, last = len(X), n_iter + self.n_passes
         state = replace(state, total=X.sum(axis=0, dtype=np.float64), n_samples=n)
-        lower = self.rule == "sanger"
         mean, shares = (state.total / n, 1 - 1 / n) if self.center else (0.0, 1.0)
         try:
             for _ in tqdm(range(self.n_passes), "passes", disable=not self.verbose):
                 order = rng.permutation(n) if self.shuffle else np.arange(n)
                 for block in gen_batches(n, self.block_size):
                     rows = X[order[block]].astype(np.float64) - mean
-                    state = linear_block(state, rows, gain, shares, lower, n)
+                    state = linear_block(state, rows, gain, shares, self.rule == "sanger", n)
                 n_iter += 1
                 if self.callback is not None:
                     self._publish(state, X.dtype, rng, n_iter, X)
                     if self.callback(FitProgress(n_iter, last, None, self)):
                         break
         except DivergenceError:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__ = before
             raise
         except KeyboardInterrupt:
             warn_interrupted(f"after {n_iter} passes, {state.track.t} steps", stacklevel=4)
@@ -320,7 +313,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
-        """Take in the next samples of a stream, one step each.
+        """Take in the next samples of a stream, one step each; return self.
 
         How a stream is cut into batches makes no difference beyond rounding. A batch in which the
         gain turns out too large (:class:`akpca.DivergenceError`) leaves no trace. Each sample is
@@ -331,10 +324,6 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         ----------
         X : array-like of shape (n_samples, n_features)
         y : Ignored
-
-        Returns
-        -------
-        self : object
         """
         first = not hasattr(self, "_state")
         X, gain, rng, state, n_iter = self._begin(X, not first, "partial_fit")
@@ -352,43 +341,31 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self
 
     def transform(self, X):
-        """Return the codes V (x - mean) of the rows of X, with the unit rows V of `components_`.
+        """Return the codes (x - mean_) @ components_.T of rows of X, shape (n_new, n_components).
 
         Parameters
         ----------
         X : array-like of shape (n_new, n_features)
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_new, n_components)
         """
         check_is_fitted(self, "components_")
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        codes = np.empty((len(X), self._n_features_out), np.result_type(X, self.components_))
-        for rows in gen_batches(len(X), BLOCK_ROWS):
-            codes[rows] = (X[rows] - self.mean_) @ self.components_.T
-        return codes
+        blocks = gen_batches(len(X), BLOCK_ROWS)
+        return np.concatenate([(X[rows] - self.mean_) @ self.components_.T for rows in blocks])
 
     def inverse_transform(self, X):
-        """Return, for each code, the sample nearest to the mean that has this code.
+        """Return the samples nearest to the mean with the codes X, shape (n_new, n_features).
 
-        That is mean + V^+ y with the pseudo-inverse V^+, so that a sample is reconstructed as its
-        projection on the span of the components.
+        They are mean + V^+ y with the pseudo-inverse V^+ of `components_`, so that a sample is
+        reconstructed as its projection on the span of the components.
 
         Parameters
         ----------
         X : array-like of shape (n_new, n_components)
-
-        Returns
-        -------
-        X_original : ndarray of shape (n_new, n_features)
         """
         check_is_fitted(self, "components_")
         X = check_array(X, dtype=[np.float64, np.float32], input_name="X", estimator=self)
-        if X.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"X must have n_components={self._n_features_out} columns, got {X.shape[1]}"
-            )
+        if X.shape[1] != (r := self._n_features_out):
+            raise ValueError(f"X must have n_components={r} columns, got {X.shape[1]}")
         return X @ np.linalg.pinv(self.components_).T + self.mean_
 
     @property
@@ -428,10 +405,8 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             shrink = np.where(norms > 0, norms**2, 1) * (state.track.weight or 1.0)
             variance = state.track.energy / shrink
         else:
-            squares = sum(
-                np.sum(((X[rows] - mean) @ components.T) ** 2, axis=0)
-                for rows in gen_batches(len(X), BLOCK_ROWS)
-            )
+            blocks = gen_batches(len(X), BLOCK_ROWS)
+            squares = sum(np.sum(((X[rows] - mean) @ components.T) ** 2, axis=0) for rows in blocks)
             variance = squares / max(len(X) - self.center, 1)
         self._state, self._rng = state, rng
         self.components_, self.mean_ = components.astype(dtype), mean.astype(dtype)

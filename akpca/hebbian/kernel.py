@@ -505,8 +505,7 @@ class KernelHebbian(KernelEstimator):
         try:
             self._iterate(operator, points, run)
         except DivergenceError:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__ = before
             raise
         except KeyboardInterrupt:
             warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps", stacklevel=4)
@@ -522,7 +521,7 @@ class KernelHebbian(KernelEstimator):
 
     def fit_transform(self, X, y=None, **params):
         """Fit to X, as `fit` does, and return its codes, which costs nothing more."""
-        return self.fit(X, **params)._code.codes
+        return self.fit(X, **params)._code.codes.copy()
 
     def _make_operator(self, X):
         """Return K', in memory if it may be, and the points by which new samples are encoded."""

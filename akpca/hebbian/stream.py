@@ -69,21 +69,15 @@ def stream_block(
     new = np.asarray(kernel(state.points, X), np.float64)
     own = np.asarray(kernel(X), np.float64)
     outputs, with_mean = state.A @ new, state.c @ new
-    if center:
-        # sample j less the running mean: row j of L Phi_b, less share g_j of the mean before
-        counts = n + 1.0 + np.arange(b)
-        L = np.eye(b) - np.tril(np.ones((b, b))) / counts[:, None]
-        g = n / counts
-        shares = 1 - 1 / counts
-    else:
-        L, g, shares = np.eye(b), np.zeros(b), np.ones(b)
+    # sample j less the running mean: row j of L Phi_b, less share g_j of the mean before
+    counts = n + 1.0 + np.arange(b) if center else np.full(b, np.inf)  # then L = I and g = 0
+    L, g = np.eye(b) - np.tril(np.ones((b, b))) / counts[:, None], n / counts
     centred = outputs @ L.T - np.multiply.outer(state.along, g)
     cross = np.multiply.outer(L @ with_mean, g)
-    square = state.mean_square * np.multiply.outer(g, g)
-    inner = L @ own @ L.T - cross - cross.T + square
+    inner = L @ own @ L.T - cross - cross.T + state.mean_square * np.multiply.outer(g, g)
     with np.errstate(all="ignore"):  # what overflows is found right below
         block = Block.of(centred, inner)
-        Theta, C, track = tracked_steps(block, gain, state.track, shares)
+        Theta, C, track = tracked_steps(block, gain, state.track, 1 - 1 / counts)
         TG = Theta @ centred @ C.T
         gram = Theta @ state.gram @ Theta.T + TG + TG.T + C @ inner @ C.T
         check_lengths(gram.diagonal(), gain, track.t, block)
@@ -122,8 +116,7 @@ def compress(state: StreamState, kernel: Kernel, budget: int | None) -> StreamSt
     # what rounding leaves of points that others span must not be divided by
     jitter = 10 * len(kept) * np.finfo(state.points.dtype).eps * K.diagonal().max()
     factor = linalg.cho_factor(small + jitter * np.eye(len(kept)), lower=True)
-    S = np.vstack([state.A, state.c])
-    S = linalg.cho_solve(factor, K[kept] @ S.T).T
+    S = linalg.cho_solve(factor, K[kept] @ np.vstack([state.A, state.c]).T).T
     inner = S @ small @ S.T
     before, after = state.gram.diagonal(), inner.diagonal()[:-1]
     loss = 1 - np.divide(after, before, out=np.ones_like(after), where=before > 0)
@@ -236,7 +229,7 @@ class KernelStream(KernelEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
-        """Start anew and take in the rows of X in order, one step each.
+        """Start anew and take in the rows of X in order, one step each; return self.
 
         The first 100 of them (or n_components, if that is more) give the directions to start from,
         as if they had come in a `partial_fit` of their own.
@@ -245,22 +238,17 @@ class KernelStream(KernelEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
         y : Ignored
-
-        Returns
-        -------
-        self : object
         """
         before = vars(self).copy()
         try:
             return self._take(X, first=True, n_start=max(START_SAMPLES, self.n_components))
         except DivergenceError:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__ = before
             raise
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None):
-        """Take in the next samples of a stream, one step each.
+        """Take in the next samples of a stream, one step each; return self.
 
         After the first call, whose samples give the directions to start from, it makes no
         difference beyond rounding how a stream is cut, unless there is a `budget`. If a gain that
@@ -271,10 +259,6 @@ class KernelStream(KernelEstimator):
         X : array-like of shape (n_samples, n_features)
             In the first call at least n_components.
         y : Ignored
-
-        Returns
-        -------
-        self : object
         """
         return self._take(X, first=not hasattr(self, "_state"))
 
@@ -282,42 +266,33 @@ class KernelStream(KernelEstimator):
         if self.kernel == "precomputed":
             raise ValueError("a stream needs samples, not kernel='precomputed'")
         X = self._validate(X, reset=first, accept_sparse=False)
-        gain = checked_stream_gain(self.gain)
+        gain, r = checked_stream_gain(self.gain), self.n_components
+        if not first and (before := len(self.components_)) != r:
+            name = type(self).__name__
+            raise ValueError(f"n_components={r}, but this {name} goes on from {before} components")
+        kernel = self._resolve_kernel(X.shape[1]) if first else self.kernel_
         if first:
-            kernel = self._resolve_kernel(X.shape[1])
-            state, rest = self._start(X[:n_start], kernel, gain), X[n_start or len(X) :]
+            start, rest = X[:n_start], X[n_start or len(X) :]
+            if len(start) < r:
+                problem = f"the first samples of a stream must be at least n_components={r}"
+                raise ValueError(f"{problem}, got {len(start)}")
+            rng = check_random_state(self.random_state)
+            state = start_stream(start, kernel, r, rng, center=self.center)
+            state = merge_start(self._steps(state, start, gain, None), len(start))
         else:
-            kernel, rest = self.kernel_, X
-            if len(self.components_) != self.n_components:
-                raise ValueError(
-                    f"n_components={self.n_components}, but this {type(self).__name__} goes on "
-                    f"from {len(self.components_)} components"
-                )
-            state = compress(self._state, kernel, self.budget)
-        state = self._steps(state, rest, kernel, gain, self.budget)
+            state, rest = self._state, X
+        state = self._steps(compress(state, kernel, self.budget), rest, gain, self.budget)
         self._publish(state, X.dtype if first else self.components_.dtype)
         return self
 
-    def _start(self, X, kernel, gain) -> StreamState:
-        """Return the state after the first samples, whose span the start is drawn from."""
-        if len(X) < self.n_components:
-            raise ValueError(
-                f"the first samples of a stream must be at least n_components="
-                f"{self.n_components}, got {len(X)}"
-            )
-        rng = check_random_state(self.random_state)
-        state = start_stream(X, kernel, self.n_components, rng, center=self.center)
-        state = self._steps(state, X, kernel, gain, None)
-        return compress(merge_start(state, len(X)), kernel, self.budget)
-
-    def _steps(self, state: StreamState, X, kernel, gain, budget) -> StreamState:
+    def _steps(self, state: StreamState, X, gain, budget) -> StreamState:
         block_size = self.block_size or (96 if self.n_components <= 32 else 128)
         blocks, quiet = list(gen_batches(len(X), block_size)), not (self.verbose and len(X))
         for rows in tqdm(blocks, "stream", unit="block", disable=quiet):
             m, width = len(state.points) + block_size, X.shape[1] + self.n_components
             with one_blas_thread(m**3 / 3 if budget else 2 * block_size * m * width):
-                state = stream_block(state, X[rows], kernel, gain, center=self.center)
-                state = compress(state, kernel, budget)
+                state = stream_block(state, X[rows], self.kernel_, gain, center=self.center)
+                state = compress(state, self.kernel_, budget)
         return state
 
     def _publish(self, state: StreamState, dtype) -> None:
