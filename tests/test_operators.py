@@ -1,5 +1,7 @@
 """Operators: products, traces and norms are those of the dense (centred) kernel matrix."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -193,6 +195,7 @@ def test_an_error_in_one_thread_stops_the_others(X):
             seen.append(1)
             if len(seen) == 2:
                 raise KeyboardInterrupt
+            time.sleep(0.05)  # so that the other thread hears of it within a tile or two
             super().fill(out, *args)
 
     X = np.tile(X, (700 // len(X), 1))
