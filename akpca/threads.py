@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import LibController, ThreadpoolController
 
 # Floating-point operations of a product, some 20 ms of work, above which several threads are faster
 # even beside another busy process.
@@ -19,25 +19,28 @@ LARGE_PRODUCT = 5e8
 
 
 @cache
-def _controller() -> ThreadpoolController:
-    """Return the controller of the loaded BLAS libraries; looking for them takes milliseconds."""
-    return ThreadpoolController()
+def _libraries() -> list[LibController]:
+    """Return the loaded BLAS libraries; looking for them takes milliseconds."""
+    return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
 @contextmanager
 def one_blas_thread(flops: float = 0.0) -> Iterator[None]:
-    """Limit BLAS to one thread, for a loop over small matrices.
+    """Limit BLAS to one thread, for a loop over small matrices; this takes microseconds.
 
-    There is no limit if a typical product in the loop takes `LARGE_PRODUCT` or more `flops`.
+    There is no limit if a typical product in the loop takes `LARGE_PRODUCT` flops or more.
     """
-    if flops >= LARGE_PRODUCT:
+    numbers = [] if flops >= LARGE_PRODUCT else [(lib, lib.num_threads) for lib in _libraries()]
+    limited = [(lib, number) for lib, number in numbers if number > 1]
+    for lib, _ in limited:
+        lib.set_num_threads(1)
+    try:
         yield
-        return
-    with _controller().limit(limits=1, user_api="blas"):
-        yield
+    finally:
+        for lib, number in limited:
+            lib.set_num_threads(number)
 
 
 def blas_threads() -> int:
     """Return the number of threads that a matrix product may use at the moment."""
-    pools = (pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "blas")
-    return max(pools, default=1)
+    return max((lib.num_threads for lib in _libraries()), default=1)

@@ -289,6 +289,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         before, goes_on = vars(self).copy(), self.warm_start and hasattr(self, "_state")
         X, gain, rng, state, n_iter = self._begin(X, goes_on, "fit")
+        rng = deepcopy(rng) if goes_on else rng  # a fit that fails must not have drawn from it
         n, last = len(X), n_iter + self.n_passes
         state = replace(state, total=X.sum(axis=0, dtype=np.float64), n_samples=n)
         mean, shares = (state.total / n, 1 - 1 / n) if self.center else (0.0, 1.0)
@@ -394,7 +395,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 f"n_components={r}, but this {type(self).__name__} goes on from "
                 f"{len(self._state.weights)} components; fit with warm_start=False to begin anew"
             )
-        return X, gain, deepcopy(self._rng), self._state, self.n_iter_
+        return X, gain, self._rng, self._state, self.n_iter_
 
     def _publish(self, state: LinearState, dtype, rng, n_iter: int, X=None) -> None:
         """Set all attributes; the variances are those of X if it is given."""
