@@ -32,7 +32,7 @@ from sklearn.metrics.pairwise import additive_chi2_kernel, manhattan_distances, 
 from sklearn.utils import check_array, gen_batches
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
-from .threads import one_blas_thread
+from .threads import run_in_threads
 
 # Rows of a kernel matrix computed at a time: full speed, with small temporary arrays.
 BLOCK_ROWS = 512
@@ -105,16 +105,19 @@ class Kernel(BaseEstimator):
         x_terms = self.row_terms(X)
         y_terms = x_terms if symmetric else self.row_terms(Y)
         K = np.empty((X.shape[0], Y.shape[0]), np.result_type(X.dtype, Y.dtype))
-        with one_blas_thread(flops=2.0 * min(BLOCK_ROWS, X.shape[0]) * Y.shape[0] * X.shape[1]):
-            for rows in gen_batches(X.shape[0], BLOCK_ROWS):
-                others = slice(rows.start if symmetric else 0, None)
-                block = K[rows, others]
-                self.fill(block, X[rows], Y[others], part(x_terms, rows), part(y_terms, others))
-                if symmetric:
-                    K[rows.stop :, rows] = block[:, rows.stop - rows.start :].T
-                    # rounding makes the square on the diagonal slightly asymmetric
-                    corner = K[rows, rows]
-                    corner[:] = (corner + corner.T) / 2
+
+        def fill_rows(rows):
+            others = slice(rows.start if symmetric else 0, None)
+            block = K[rows, others]
+            self.fill(block, X[rows], Y[others], part(x_terms, rows), part(y_terms, others))
+            if symmetric:
+                K[rows.stop :, rows] = block[:, rows.stop - rows.start :].T
+                # rounding makes the square on the diagonal slightly asymmetric
+                corner = K[rows, rows]
+                corner[:] = (corner + corner.T) / 2
+
+        blocks = list(gen_batches(X.shape[0], BLOCK_ROWS))
+        run_in_threads(fill_rows, blocks, flops=2.0 * K.size * X.shape[1])
         if symmetric:
             np.fill_diagonal(K, self.diag(X))
         return K

@@ -7,7 +7,8 @@ and a loop over small matrices takes several times as long as with one thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 
@@ -44,3 +45,26 @@ def one_blas_thread(flops: float = 0.0) -> Iterator[None]:
 def blas_threads() -> int:
     """Return the number of threads that a matrix product may use at the moment."""
     return max((lib.num_threads for lib in _libraries()), default=1)
+
+
+def run_in_threads(work: Callable, tasks: list, flops: float) -> None:
+    """Call ``work(task)`` for all tasks, which take so many flops together.
+
+    If they are worth it, there are as many threads as BLAS would have, with one BLAS thread each.
+    A thread that is done takes the next task, so that none waits for one that another process
+    holds up, and element-wise functions run in parallel as well.
+    """
+    n_threads = min(blas_threads(), len(tasks)) if flops >= LARGE_PRODUCT else 1
+    with one_blas_thread(flops if len(tasks) == 1 else 0.0):
+        if n_threads == 1:
+            for task in tasks:
+                work(task)
+            return
+        with ThreadPoolExecutor(n_threads) as pool:
+            futures = [pool.submit(work, task) for task in tasks]
+            try:
+                for future in futures:
+                    future.result()
+            except BaseException:  # an error, or the user's interrupt
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise

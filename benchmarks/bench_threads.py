@@ -29,7 +29,7 @@ from akpca import load_dataset
 
 ROUNDS = 5
 # Short fits are repeated for so many seconds.
-SHORTEST = 0.3
+SHORTEST = 1.0
 BUSY_LIMIT = 1.3
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 

@@ -1,9 +1,11 @@
 """BLAS threads: one inside loops over small matrices, all of them elsewhere."""
 
+import time
+
 import pytest
 from threadpoolctl import threadpool_limits
 
-from akpca.threads import LARGE_PRODUCT, blas_threads, one_blas_thread
+from akpca.threads import LARGE_PRODUCT, blas_threads, one_blas_thread, run_in_threads
 
 
 @pytest.fixture(autouse=True)
@@ -36,3 +38,35 @@ def test_large_products_keep_all_threads():
         assert blas_threads() == 3
     with one_blas_thread(flops=LARGE_PRODUCT / 2):
         assert blas_threads() == 1
+
+
+@pytest.mark.parametrize("flops", [0.0, LARGE_PRODUCT])
+def test_all_tasks_are_done_with_one_blas_thread_each(flops):
+    """In one thread or several, each task is done once; then BLAS has its threads back."""
+    done = []
+    run_in_threads(lambda task: done.append((task, blas_threads())), list(range(7)), flops)
+    assert sorted(done) == [(task, 1) for task in range(7)]
+    assert blas_threads() == 3
+
+
+def test_one_large_task_keeps_all_blas_threads():
+    """A single task leaves the threads to its own products."""
+    seen = []
+    run_in_threads(lambda task: seen.append(blas_threads()), [0], LARGE_PRODUCT)
+    assert seen == [3]
+
+
+def test_an_error_in_a_task_reaches_the_caller_and_ends_the_rest():
+    """What goes wrong in a thread is raised here, and tasks that wait are dropped."""
+    started = []
+
+    def work(task):
+        started.append(task)
+        time.sleep(0.02)
+        if task == 1:
+            raise KeyError(task)
+
+    with pytest.raises(KeyError):
+        run_in_threads(work, list(range(100)), LARGE_PRODUCT)
+    assert len(started) < 50
+    assert blas_threads() == 3
