@@ -22,6 +22,7 @@ from .hebbian import (
     kernel_reconstruction_error,
 )
 from .operators import MatrixOperator
+from .threads import matmul, one_blas_thread
 
 
 def optimal_error(K: np.ndarray, n_components: int) -> float:
@@ -31,7 +32,7 @@ def optimal_error(K: np.ndarray, n_components: int) -> float:
     """
     values, vectors, _ = leading_eigenpairs(K, n_components, random_state=0)
     # as explicit residual: a difference of squares would lose digits where the error is small
-    return float(np.linalg.norm(K - (vectors * np.maximum(values, 0)) @ vectors.T))
+    return float(np.linalg.norm(K - matmul(vectors * np.maximum(values, 0), vectors.T)))
 
 
 def excess_error_curve(
@@ -78,7 +79,7 @@ def excess_error_curve(
         callback=measure,
         random_state=random_state,
     )
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), one_blas_thread(flops=2.0 * K.size * n_components):
         warnings.simplefilter("ignore", ConvergenceWarning)  # the curve tells
         try:
             model.fit(operator)

@@ -20,6 +20,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.extmath import row_norms
 
 from .kernels import BLOCK_ROWS, Kernel, check_finite
+from .threads import matmul
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,7 @@ class KernelCode:
         codes = np.empty((X.shape[0], self.weights.shape[1]), dtype)
         for rows in gen_batches(X.shape[0], BLOCK_ROWS):
             K = self.kernel(X[rows], self.points)
-            codes[rows] = (K if self.means is None else K - self.means) @ self.weights
+            codes[rows] = matmul(K if self.means is None else K - self.means, self.weights)
         if self.means is None:
             codes -= self.offset
         return check_finite(codes, self.kernel)
@@ -98,7 +99,7 @@ class KernelCode:
 
     def expansion(self, Y: np.ndarray) -> np.ndarray:
         """Return g with P phi = sum_i g_i phi(z_i) for each row of Y, shape (len(Y), m)."""
-        return Y @ self.weights.T + self.origin
+        return matmul(Y, self.weights.T) + self.origin
 
     def squared_norms(self, Y: np.ndarray) -> np.ndarray:
         """Return ||P phi||^2 = g^T K g for each row of Y, without K. Shape (len(Y),)."""
@@ -120,4 +121,4 @@ class KernelCode:
 
         Since the code of a target is v_j . (phi(target) - mean), no kernel values are needed.
         """
-        return Y @ (self.codes + self.offset).T + self.target_means
+        return matmul(Y, (self.codes + self.offset).T) + self.target_means

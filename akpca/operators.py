@@ -28,7 +28,7 @@ from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import check_random_state, gen_batches
 from tqdm import tqdm
 
-from .eigen import leading_eigenpairs
+from .eigen import MATRIX_PRODUCTS, leading_eigenpairs
 from .kernels import (
     Kernel,
     Linear,
@@ -40,7 +40,7 @@ from .kernels import (
     gamma_of,
     part,
 )
-from .threads import blas_threads, one_blas_thread
+from .threads import blas_threads, matmul, one_blas_thread
 
 # A tile stays in the cache from the multiplication that computes it to the one that uses it.
 TILE_ROWS, TILE_COLUMNS = 512, 2048
@@ -371,7 +371,7 @@ class MatrixOperator(CenteredOperator):
         return cls(K, center=center, means=means if center else None)
 
     def _matmat(self, V):
-        return (self.K @ np.asarray(V, self.dtype)).astype(np.float64, copy=False)
+        return matmul(self.K, np.asarray(V, self.dtype)).astype(np.float64, copy=False)
 
     plain_product = _matmat  # only used if K is not centred
 
@@ -434,7 +434,8 @@ class FeatureOperator(KernelOperator):
             Z = Z * np.sqrt(gamma_of(self.kernel, Z.shape[1])).astype(self.dtype)
             if self.kernel.coef0 > 0:
                 Z = np.hstack([Z, np.full((len(Z), 1), np.sqrt(self.kernel.coef0), self.dtype)])
-        values, axes = np.linalg.eigh((Z.T @ Z).astype(np.float64))
+        with one_blas_thread(flops=MATRIX_PRODUCTS * Z.shape[1] ** 2):
+            values, axes = np.linalg.eigh((Z.T @ Z).astype(np.float64))
         # axes below the precision of an inner product do not change it
         floor = max(np.finfo(self.dtype).eps, 16 * np.finfo(np.float64).eps)
         used = values > floor * values[-1]

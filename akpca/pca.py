@@ -15,8 +15,9 @@ from scipy import linalg
 from sklearn.utils import check_array, gen_batches
 from sklearn.utils.extmath import svd_flip
 
-from .eigen import leading_eigenpairs, power_method
+from .eigen import MATRIX_PRODUCTS, leading_eigenpairs, power_method
 from .kernels import BLOCK_ROWS
+from .threads import matmul, one_blas_thread
 
 PCA_METHODS = ("svd", "power", "power-gram")
 # Axes whose variance is below this fraction of the largest are rounding errors and are left out.
@@ -43,11 +44,11 @@ class LinearCode:
 
     def encode(self, X) -> np.ndarray:
         """Return the codes f(x) of the rows of X, shape (n, k)."""
-        return (X - self.mean) @ self.components.T
+        return matmul(X - self.mean, self.components.T)
 
     def decode(self, Y) -> np.ndarray:
         """Return the points g(y) of the rows of Y, shape (n, d)."""
-        return Y @ self.components + self.mean
+        return matmul(Y, self.components) + self.mean
 
     def truncated(self, k: int) -> LinearCode:
         """Return the code of the first k components alone, which is PCA with k components."""
@@ -89,7 +90,8 @@ def pca(
     mean = X.mean(axis=0) if center else np.zeros(X.shape[1], X.dtype)
     X = X - mean
     if method == "svd":
-        _, s, Vt = linalg.svd(X, full_matrices=False)
+        with one_blas_thread(flops=MATRIX_PRODUCTS * X.size):
+            _, s, Vt = linalg.svd(X, full_matrices=False)
         s, components = s[:k], Vt[:k]
     elif method == "power":
         values, V = power_method(X.T @ X, k, random_state=random_state)
@@ -129,7 +131,8 @@ def principal_axes(
     if k < len(gram):
         values, vectors, _ = leading_eigenpairs(gram, k, random_state=random_state)
     else:
-        values, vectors = linalg.eigh(gram, overwrite_a=True, driver="evd", check_finite=False)
+        with one_blas_thread(flops=MATRIX_PRODUCTS * gram.size):
+            values, vectors = linalg.eigh(gram, overwrite_a=True, driver="evd", check_finite=False)
         values, vectors = values[::-1], vectors[:, ::-1]
     found = int(np.sum(values > MIN_VARIANCE_RATIO * values[0]))
     values, vectors = values[:found], vectors[:, :found]

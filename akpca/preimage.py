@@ -36,10 +36,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
-from .eigen import independent_rows, leading_eigenpairs
+from .eigen import MATRIX_PRODUCTS, independent_rows, leading_eigenpairs
 from .kernel_code import KernelCode
 from .kernels import BLOCK_ROWS, KERNELS, RBF, Kernel, Linear, Polynomial, gamma_of, make_kernel
-from .threads import one_blas_thread
+from .threads import matmul, one_blas_thread
 
 # Largest number of values in a temporary array of a block: 32 MB in float64.
 MAX_TEMPORARY_VALUES = 2**22
@@ -167,7 +167,7 @@ class RidgePreimage(Preimage):
         return self
 
     def _decode(self, Y):
-        return self._kernel(Y, self.centers_) @ self.dual_coef_ + self._mean
+        return matmul(self._kernel(Y, self.centers_), self.dual_coef_) + self._mean
 
 
 def scale_gamma(codes: np.ndarray) -> float:
@@ -207,8 +207,11 @@ def kernel_ridge(
 def _solve_ridge(K, targets, alpha):
     """Return K^-1 targets; K is overwritten."""
     try:
-        # symmetric, so the transpose is K in LAPACK's order and nothing is copied
-        return linalg.cho_solve(linalg.cho_factor(K.T, overwrite_a=True), targets)
+        with one_blas_thread(flops=MATRIX_PRODUCTS * K.size):
+            # symmetric, so the transpose is K in LAPACK's order and nothing is copied
+            factor = linalg.cho_factor(K.T, overwrite_a=True)
+        with one_blas_thread(flops=2.0 * K.size * targets.shape[1]):
+            return linalg.cho_solve(factor, targets)
     except linalg.LinAlgError as error:
         raise ValueError(
             f"the inverse can't be learned: with alpha={alpha} the kernel matrix of the codes is "
@@ -279,7 +282,8 @@ class EigenvectorPreimage(Preimage):
         """Write M for each row of Y into the buffer, as an array of shape (len(Y), size, size)."""
         size, out = self._Z.shape[1], buffer[: len(Y)]
         if self._basis is not None:
-            np.matmul(np.hstack([Y, np.ones((len(Y), 1), Y.dtype)]), self._basis, out=out)
+            with one_blas_thread(flops=2.0 * len(Y) * self._basis.size):
+                np.matmul(np.hstack([Y, np.ones((len(Y), 1), Y.dtype)]), self._basis, out=out)
         else:
             for M, g in zip(out, self.code_.expansion(Y), strict=True):
                 np.matmul(self._Z.T * g, self._Z, out=M.reshape(size, size))
@@ -384,7 +388,7 @@ class FixedPointPreimage(Preimage):
         W = self.code_.kernel(X_hat, X)
         W *= G
         rho = W.sum(axis=1)
-        goal = W @ X
+        goal = matmul(W, X)
         # a sum lost to cancellation is treated as not positive
         usable = rho > np.finfo(W.dtype).eps * np.abs(W, out=W).sum(axis=1)
         goal /= np.where(usable, rho, 1)[:, None]
@@ -446,8 +450,9 @@ class DistancePreimage(Preimage):
         r = (np.sum(C**2, axis=2) - squared) / 2
         r -= r.mean(axis=1, keepdims=True)  # C^+ would remove it, but with rounding errors
         # directions in which the neighbours hardly differ are dominated by rounding
-        inverse = np.linalg.pinv(C, rcond=np.sqrt(np.finfo(C.dtype).eps))
-        step = np.matmul(inverse, r[:, :, None])[:, :, 0]
+        with one_blas_thread():
+            inverse = np.linalg.pinv(C, rcond=np.sqrt(np.finfo(C.dtype).eps))
+            step = np.matmul(inverse, r[:, :, None])[:, :, 0]
         if not isinstance(self.code_.kernel, Polynomial):
             # No x is further from x-bar than from the x_i on average. Inconsistent distances give
             # steps many times longer only where the neighbours hardly differ.

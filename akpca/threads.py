@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 
+import numpy as np
 from threadpoolctl import LibController, ThreadpoolController
 
 # Floating-point operations of a product, some 20 ms of work, above which several threads are faster
@@ -40,6 +41,12 @@ def one_blas_thread(flops: float = 0.0) -> Iterator[None]:
     finally:
         for lib, number in limited:
             lib.set_num_threads(number)
+
+
+def matmul(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Return A @ B, for products that may be small and come one after another."""
+    with one_blas_thread(flops=2.0 * A.size * B.shape[-1]):
+        return A @ B
 
 
 def blas_threads() -> int:
