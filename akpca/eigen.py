@@ -32,7 +32,7 @@ MAX_NEGATIVE = {DOUBLE: 1e-10, SINGLE: 1e-6}
 MAX_ZERO_RATIO = {DOUBLE: 1e-12, SINGLE: 2e-7}
 # Number of matrix-vector products whose cost decides whether LAPACK and ARPACK use threads: both
 # come down to many products with a vector.
-MATRIX_PRODUCTS = 200
+MATRIX_PRODUCTS = 400
 # Squared norms below these, relative to the largest and absolute, are rounding errors.
 MIN_SQUARE_RATIO, MIN_SQUARE = 1e-10, 1e-20
 

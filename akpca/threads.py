@@ -15,9 +15,9 @@ from functools import cache
 import numpy as np
 from threadpoolctl import LibController, ThreadpoolController
 
-# Floating-point operations of a product, some 20 ms of work, above which several threads are faster
+# Floating-point operations of a product, some 30 ms of work, above which several threads are faster
 # even beside another busy process.
-LARGE_PRODUCT = 5e8
+LARGE_PRODUCT = 1e9
 
 
 @cache
