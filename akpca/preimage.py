@@ -209,9 +209,7 @@ def _solve_ridge(K, targets, alpha):
     try:
         with one_blas_thread(flops=MATRIX_PRODUCTS * K.size):
             # symmetric, so the transpose is K in LAPACK's order and nothing is copied
-            factor = linalg.cho_factor(K.T, overwrite_a=True)
-        with one_blas_thread(flops=2.0 * K.size * targets.shape[1]):
-            return linalg.cho_solve(factor, targets)
+            return linalg.cho_solve(linalg.cho_factor(K.T, overwrite_a=True), targets)
     except linalg.LinAlgError as error:
         raise ValueError(
             f"the inverse can't be learned: with alpha={alpha} the kernel matrix of the codes is "
