@@ -30,9 +30,8 @@ MIN_PIVOT_RATIO = {DOUBLE: 1e-12, SINGLE: 1e-5}
 MAX_NEGATIVE_RATIO = {DOUBLE: 1e-5, SINGLE: 5e-3}
 MAX_NEGATIVE = {DOUBLE: 1e-10, SINGLE: 1e-6}
 MAX_ZERO_RATIO = {DOUBLE: 1e-12, SINGLE: 2e-7}
-# Number of matrix-vector products whose cost decides whether LAPACK and ARPACK use threads: both
-# come down to many products with a vector.
-MATRIX_PRODUCTS = 400
+# Number of matrix-vector products whose cost decides whether ARPACK uses threads.
+ARPACK_PRODUCTS = 400
 # Squared norms below these, relative to the largest and absolute, are rounding errors.
 MIN_SQUARE_RATIO, MIN_SQUARE = 1e-10, 1e-20
 
@@ -45,6 +44,14 @@ def choose_solver(n: int, k: int) -> str:
     ``benchmarks/bench_eigensolvers.py`` shows. Below a few hundred rows both take milliseconds.
     """
     return "arpack" if n > 300 and k < n / 8 else "dense"
+
+
+def lapack_work(n: int, d: int) -> float:
+    """Return the work of decomposing an n x d matrix, in flops of a matrix product.
+
+    Half of LAPACK's work are products with one vector, which gain little by threads.
+    """
+    return n * d * min(n, d) / 3
 
 
 def leading_eigenpairs(
@@ -86,7 +93,7 @@ def leading_eigenpairs(
     if used == "arpack":
         try:
             # each of the many products is too small for threads
-            with one_blas_thread(flops=MATRIX_PRODUCTS * n**2):
+            with one_blas_thread(flops=ARPACK_PRODUCTS * n**2):
                 values, vectors = _arpack(K, k, tol, max_iter, random_state)
         except (ArpackNoConvergence, ArpackError):
             # a zero matrix, or many equal eigenvalues: an error only if ARPACK was asked for
@@ -99,7 +106,7 @@ def leading_eigenpairs(
         # singular values are absolute eigenvalues; the two bases differ by their signs
         values = s * np.sign(np.einsum("ij,ji->j", vectors, Vt))
     if used == "dense":
-        with one_blas_thread(flops=MATRIX_PRODUCTS * n**2):
+        with one_blas_thread(flops=lapack_work(n, n)):
             # the transpose is the same matrix in LAPACK's order, so that nothing is copied
             values, vectors = linalg.eigh(
                 K.T, subset_by_index=(n - k, n - 1), overwrite_a=overwrite, check_finite=False

@@ -268,7 +268,7 @@ class KernelPCA(KernelEstimator):
         if has_features(self.kernel_) and not sparse.issparse(X):
             D = FeatureOperator.count_features(self.kernel_, d)
             if k <= D <= MAX_DENSE_FEATURES:  # their covariance and LAPACK
-                cost["features"] = n * D**2 + 4 * D**3
+                cost["features"] = n * D**2 + 5 * D**3
             elif k <= D:  # five sweeps over the features, each used twice
                 cost["features"] = 5 * n * D * (4 * block + 60)
         if isinstance(self.kernel_, CallableKernel) or (

@@ -28,7 +28,7 @@ from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import check_random_state, gen_batches
 from tqdm import tqdm
 
-from .eigen import MATRIX_PRODUCTS, leading_eigenpairs
+from .eigen import lapack_work, leading_eigenpairs
 from .kernels import (
     Kernel,
     Linear,
@@ -429,12 +429,12 @@ class FeatureOperator(KernelOperator):
         return r * (r + 1) // 2
 
     def _coordinates(self) -> np.ndarray:
-        Z = self.X
-        if isinstance(self.kernel, Polynomial):
-            Z = Z * np.sqrt(gamma_of(self.kernel, Z.shape[1])).astype(self.dtype)
-            if self.kernel.coef0 > 0:
-                Z = np.hstack([Z, np.full((len(Z), 1), np.sqrt(self.kernel.coef0), self.dtype)])
-        with one_blas_thread(flops=MATRIX_PRODUCTS * Z.shape[1] ** 2):
+        if isinstance(self.kernel, Linear):
+            return self.X
+        Z = self.X * np.sqrt(gamma_of(self.kernel, self.X.shape[1])).astype(self.dtype)
+        if self.kernel.coef0 > 0:
+            Z = np.hstack([Z, np.full((len(Z), 1), np.sqrt(self.kernel.coef0), self.dtype)])
+        with one_blas_thread(flops=lapack_work(Z.shape[1], Z.shape[1])):
             values, axes = np.linalg.eigh((Z.T @ Z).astype(np.float64))
         # axes below the precision of an inner product do not change it
         floor = max(np.finfo(self.dtype).eps, 16 * np.finfo(np.float64).eps)
@@ -478,13 +478,15 @@ class FeatureOperator(KernelOperator):
 
     def from_features(self, W: np.ndarray) -> np.ndarray:
         """Return Phi W, or with centring (Phi - mean) W, shape (n, s), float64."""
-        result = self._plain_from_features(W)
-        return result - self.mean_features() @ W if self.center else result
+        mean = self.mean_features()[:, None] if self.center else 0
+        return self._from_features(W, mean)
 
-    def _plain_from_features(self, W):
-        W = np.asarray(W, self.dtype)
-        batches = self.batches("features to samples")
-        return np.concatenate([features.T @ W for _, features in batches], dtype=np.float64)
+    def _from_features(self, W, mean=0):
+        W, parts = np.asarray(W, self.dtype), []
+        for _, features in self.batches("features to samples"):
+            # the mean is subtracted before the product, which would round what is left of it
+            parts.append((features - mean).astype(self.dtype, copy=False).T @ W)
+        return np.concatenate(parts, dtype=np.float64)
 
     def to_features(self, V: np.ndarray, indices=None) -> np.ndarray:
         """Return Phi^T V, shape (D, s), float64, with the Phi of all samples or of some."""
@@ -494,7 +496,7 @@ class FeatureOperator(KernelOperator):
         return W
 
     def plain_product(self, V):  # noqa: D102
-        return self._plain_from_features(self.to_features(V))
+        return self._from_features(self.to_features(V))
 
     @property
     def covariance(self) -> FeatureCovariance:
@@ -525,9 +527,9 @@ class FeatureCovariance(SymmetricOperator):
         """Return the whole matrix, shape (D, D), float64."""
         op, C = self.operator, np.zeros(self.shape)
         for _, features in op.batches("feature covariance"):
+            if self._mean is not None:  # first: the product of what is left has small errors
+                features = (features - self._mean[:, None]).astype(op.dtype, copy=False)
             C += features @ features.T
-        if self._mean is not None:
-            C -= op.shape[0] * np.outer(self._mean, self._mean)
         return C
 
     def nystrom_vectors(self, width: int, *, n_landmarks: int = 2000, random_state=None):

@@ -15,7 +15,7 @@ from scipy import linalg
 from sklearn.utils import check_array, gen_batches
 from sklearn.utils.extmath import svd_flip
 
-from .eigen import MATRIX_PRODUCTS, leading_eigenpairs, power_method
+from .eigen import lapack_work, leading_eigenpairs, power_method
 from .kernels import BLOCK_ROWS
 from .threads import matmul, one_blas_thread
 
@@ -90,7 +90,7 @@ def pca(
     mean = X.mean(axis=0) if center else np.zeros(X.shape[1], X.dtype)
     X = X - mean
     if method == "svd":
-        with one_blas_thread(flops=MATRIX_PRODUCTS * X.size):
+        with one_blas_thread(flops=lapack_work(*X.shape)):
             _, s, Vt = linalg.svd(X, full_matrices=False)
         s, components = s[:k], Vt[:k]
     elif method == "power":
@@ -131,7 +131,7 @@ def principal_axes(
     if k < len(gram):
         values, vectors, _ = leading_eigenpairs(gram, k, random_state=random_state)
     else:
-        with one_blas_thread(flops=MATRIX_PRODUCTS * gram.size):
+        with one_blas_thread(flops=lapack_work(*gram.shape)):
             values, vectors = linalg.eigh(gram, overwrite_a=True, driver="evd", check_finite=False)
         values, vectors = values[::-1], vectors[:, ::-1]
     found = int(np.sum(values > MIN_VARIANCE_RATIO * values[0]))

@@ -36,7 +36,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
-from .eigen import MATRIX_PRODUCTS, independent_rows, leading_eigenpairs
+from .eigen import independent_rows, leading_eigenpairs
 from .kernel_code import KernelCode
 from .kernels import BLOCK_ROWS, KERNELS, RBF, Kernel, Linear, Polynomial, gamma_of, make_kernel
 from .threads import matmul, one_blas_thread
@@ -207,7 +207,7 @@ def kernel_ridge(
 def _solve_ridge(K, targets, alpha):
     """Return K^-1 targets; K is overwritten."""
     try:
-        with one_blas_thread(flops=MATRIX_PRODUCTS * K.size):
+        with one_blas_thread(flops=len(K) ** 3 / 3):
             # symmetric, so the transpose is K in LAPACK's order and nothing is copied
             return linalg.cho_solve(linalg.cho_factor(K.T, overwrite_a=True), targets)
     except linalg.LinAlgError as error:
