@@ -15,9 +15,9 @@ from scipy.sparse.linalg import LinearOperator
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .fitting import Interval, StrOptions
 from .kernel_code import KernelCode
 from .kernels import KERNELS, Kernel, gamma_of, resolve_kernel, with_gamma
 from .preimage import PREIMAGES, Preimage, RidgePreimage, make_preimage, scale_gamma
@@ -99,8 +99,6 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Set the attributes that depend on X from an operator; return its points."""
         if self.kernel != "precomputed":
             raise ValueError(f"an operator needs kernel='precomputed', not {self.kernel!r}")
-        for name in ("feature_names_in_", "gamma_"):
-            vars(self).pop(name, None)
         kernel = getattr(operator, "kernel", None)
         if operator.points is None:
             self.n_features_in_ = operator.shape[0]
@@ -114,7 +112,6 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _set_code(self, code: KernelCode):
         """Store the fitted code, and fit `preimage` if it is given."""
         self._code, self._decoder = code, None
-        vars(self).pop("preimage_", None)
         if self.preimage is not None:
             self._decoder = self.preimage_ = self._fit_preimage(self.preimage)
 

@@ -13,12 +13,11 @@ from numbers import Integral, Real
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
-from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import svd_flip
 
 from .eigen import EIGEN_SOLVERS, block_krylov, clean_eigenvalues, leading_eigenpairs
+from .fitting import Interval, StrOptions, fit_method
 from .kernel_code import KernelCode
 from .kernel_estimator import INVERSE_CONSTRAINTS, KERNEL_CONSTRAINTS, KernelEstimator
 from .kernels import CallableKernel, Precomputed, check_finite
@@ -206,7 +205,7 @@ class KernelPCA(KernelEstimator):
         self.memory_limit = memory_limit
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_method
     def fit(self, X, y=None):
         """Find the components of X in feature space; return self.
 
@@ -348,7 +347,6 @@ class KernelPCA(KernelEstimator):
         self.eigenvalues_, self.eigenvectors_ = values, np.ascontiguousarray(vectors)
         self.explained_variance_ = values / max(n - 1 if center else n, 1)
         self.explained_variance_ratio_ = values / total if total > 0 else np.zeros_like(values)
-        vars(self).pop("residuals_", None)
         if residuals is not None:
             self.residuals_ = residuals
         # alpha = u / sqrt(nu); a component without variance has no direction: code 0

@@ -19,13 +19,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator
-from sklearn.base import _fit_context
 from sklearn.utils import check_random_state, gen_batches
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 
 from . import eigen
+from .fitting import Interval, StrOptions, fit_method
 from .kernel_code import KernelCode
 from .kernel_estimator import INVERSE_CONSTRAINTS, KERNEL_CONSTRAINTS, KernelEstimator
 from .kernels import BLOCK_ROWS, center_in_place, check_finite
@@ -194,7 +193,7 @@ class NystromKernelPCA(KernelEstimator):
         self.preimage = preimage
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_method
     def fit(self, X, y=None):
         """Choose landmarks among X and find the components of X in their span; return self.
 
@@ -245,7 +244,7 @@ class NystromKernelPCA(KernelEstimator):
         return True
 
     @available_if(_takes_batches)
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_method
     def partial_fit(self, X, y=None):
         """Update the model with one batch of a stream, shape (n_samples, n_features); return self.
 
@@ -272,9 +271,6 @@ class NystromKernelPCA(KernelEstimator):
             )
         if not self.orthonormal and self.sampling != "uniform":
             raise ValueError(f"orthonormal=False needs sampling='uniform', got {self.sampling!r}")
-        # remove the attributes of an earlier fit
-        for name in ("_code", "eigenvalues_", "error_", "dual_coef_", "n_samples_seen_"):
-            vars(self).pop(name, None)
         self._dtype = operator.dtype
         rng = check_random_state(self.random_state)
         indices = None

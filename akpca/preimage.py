@@ -32,11 +32,11 @@ from scipy import linalg
 from sklearn.base import BaseEstimator
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_array, gen_batches
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from .eigen import independent_rows, leading_eigenpairs
+from .fitting import Interval, StrOptions
 from .kernel_code import KernelCode
 from .kernels import BLOCK_ROWS, KERNELS, RBF, Kernel, Linear, Polynomial, gamma_of, make_kernel
 from .threads import matmul, one_blas_thread

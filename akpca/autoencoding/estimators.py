@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import deepcopy
 from dataclasses import replace
 from numbers import Integral, Real
 
@@ -11,12 +12,11 @@ from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    _fit_context,
 )
 from sklearn.utils import check_array, check_random_state, gen_batches
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..fitting import Interval, StrOptions, fit_method
 from ..kernels import BLOCK_ROWS
 from ..nystrom import cluster_centers
 from ..pca import principal_axes
@@ -104,7 +104,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.verbose = verbose
         self.callback = callback
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_method
     def fit(self, X, y=None):
         """Learn encoder and decoder. An interrupt keeps the best iterate so far.
 
@@ -158,7 +158,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._keep(coordinates, result, X.dtype)
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_method
     def partial_fit(self, X, y=None):
         """Do one pass over some more samples, with a constant step.
 
@@ -177,7 +177,8 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         first = not hasattr(self, "_model")
         X = self._validated(X, first=first, min_samples=2 if first else 1)
-        stream = getattr(self, "_stream", None)
+        # its own, as a call that fails must leave no trace
+        stream = deepcopy(getattr(self, "_stream", None))
         stream = stream or (OPTIMIZERS[self.solver](), check_random_state(self.random_state))
         if first:
             coordinates, Z, model = self._begin(X, stream[1], turn=False)

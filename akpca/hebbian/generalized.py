@@ -31,13 +31,12 @@ from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    _fit_context,
 )
 from sklearn.utils import check_array, check_random_state, gen_batches
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
+from ..fitting import Interval, StrOptions, fit_method
 from ..kernels import BLOCK_ROWS
 from ..progress import FitProgress, warn_interrupted
 from ..threads import one_blas_thread
@@ -275,7 +274,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.verbose = verbose
         self.callback = callback
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_method
     def fit(self, X, y=None):
         """Make `n_passes` passes over X; return self.
 
@@ -287,7 +286,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         X : array-like of shape (n_samples, n_features)
         y : Ignored
         """
-        before, goes_on = vars(self).copy(), self.warm_start and hasattr(self, "_state")
+        goes_on = self.warm_start and hasattr(self, "_state")
         X, gain, rng, state, n_iter = self._begin(X, goes_on, "fit")
         rng = deepcopy(rng) if goes_on else rng  # a fit that fails must not have drawn from it
         n, last = len(X), n_iter + self.n_passes
@@ -304,15 +303,12 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                     self._publish(state, X.dtype, rng, n_iter, X)
                     if self.callback(FitProgress(n_iter, last, None, self)):
                         break
-        except DivergenceError:
-            self.__dict__ = before
-            raise
         except KeyboardInterrupt:
             warn_interrupted(f"after {n_iter} passes, {state.track.t} steps", stacklevel=4)
         self._publish(state, X.dtype, rng, n_iter, X)
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_method
     def partial_fit(self, X, y=None):
         """Take in the next samples of a stream, one step each; return self.
 

@@ -20,12 +20,11 @@ from numbers import Integral, Real
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
-from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state, gen_batches
-from sklearn.utils._param_validation import Interval, StrOptions
 from tqdm import tqdm
 
+from ..fitting import Interval, StrOptions, fit_method
 from ..kernel_code import KernelCode
 from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from ..kernels import BLOCK_ROWS, check_finite
@@ -481,7 +480,7 @@ class KernelHebbian(KernelEstimator):
         self.verbose = verbose
         self.callback = callback
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_method
     def fit(self, X, y=None):
         """Make `n_passes` passes over X.
 
@@ -498,15 +497,11 @@ class KernelHebbian(KernelEstimator):
         -------
         self : object
         """
-        before = vars(self).copy()
         operator, points = self._make_operator(X)
         self.X_fit_ = X if points is None else points
         run = self._begin(operator)
         try:
             self._iterate(operator, points, run)
-        except DivergenceError:
-            self.__dict__ = before
-            raise
         except KeyboardInterrupt:
             warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps", stacklevel=4)
         code = self._publish(operator, points, run)
@@ -570,7 +565,6 @@ class KernelHebbian(KernelEstimator):
                     run.one_pass(operator, bar)
                     if self.callback is not None:
                         self._code, self._decoder = self._publish(operator, points, run), None
-                        vars(self).pop("preimage_", None)
                         stop = self.callback(self._report(run, last))
                     if run.n_passes == last:
                         run.check_length()

@@ -17,18 +17,17 @@ from numbers import Integral
 
 import numpy as np
 from scipy import linalg
-from sklearn.base import _fit_context
 from sklearn.utils import check_random_state, gen_batches
-from sklearn.utils._param_validation import Interval, StrOptions
 from tqdm import tqdm
 
+from ..fitting import Interval, StrOptions, fit_method
 from ..kernel_code import KernelCode
 from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from ..kernels import Kernel
 from ..threads import one_blas_thread
 from .gains import AUTO, Factor, Gain
 from .generalized import Track, check_lengths, checked_stream_gain, tracked_steps
-from .steps import Block, DivergenceError
+from .steps import Block
 
 # Samples from which `fit` draws its start.
 START_SAMPLES = 100
@@ -227,7 +226,7 @@ class KernelStream(KernelEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_method
     def fit(self, X, y=None):
         """Start anew and take in the rows of X in order, one step each; return self.
 
@@ -239,14 +238,9 @@ class KernelStream(KernelEstimator):
         X : array-like of shape (n_samples, n_features)
         y : Ignored
         """
-        before = vars(self).copy()
-        try:
-            return self._take(X, first=True, n_start=max(START_SAMPLES, self.n_components))
-        except DivergenceError:
-            self.__dict__ = before
-            raise
+        return self._take(X, first=True, n_start=max(START_SAMPLES, self.n_components))
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_method
     def partial_fit(self, X, y=None):
         """Take in the next samples of a stream, one step each; return self.
 

@@ -1,0 +1,50 @@
+"""Fits that succeed or leave no trace, and the private parts of scikit-learn that we rely on.
+
+A model is worth something only as a whole. `fit_method` sees to that for all estimators: a fit
+that fails, is refused or interrupted leaves the estimator as it was, and one that succeeds leaves
+nothing of an earlier one behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+
+__all__ = ["Interval", "StrOptions", "fit_method"]
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+# What scikit-learn stores in an estimator besides parameters and what was fitted.
+SETTINGS = ("_sklearn_", "_metadata_request")
+
+
+def fit_method(method: Method) -> Method:
+    """Decorate `fit` or `partial_fit`: check the parameters, then fit all or nothing.
+
+    `fit` starts from an estimator without the attributes of earlier fits, unless its `warm_start`
+    is true; `partial_fit` has them. If anything is raised, all attributes are what they were
+    before. A method must therefore not change the arrays and objects of an earlier fit in place.
+    """
+    checked = _fit_context(prefer_skip_nested_validation=True)(method)
+
+    @wraps(method)
+    def whole(self, *args, **kwargs):
+        before = vars(self).copy()
+        try:
+            if method.__name__ == "fit" and not getattr(self, "warm_start", False):
+                for name in filter(_is_fitted, before):
+                    delattr(self, name)
+            return checked(self, *args, **kwargs)
+        except BaseException:  # an interrupt as well
+            self.__dict__ = before
+            raise
+
+    return cast(Method, whole)
+
+
+def _is_fitted(name: str) -> bool:
+    return name.endswith("_") or (name.startswith("_") and not name.startswith(SETTINGS))

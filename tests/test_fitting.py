@@ -1,0 +1,203 @@
+"""Fits succeed as a whole or leave no trace, whatever goes wrong, and leave nothing stale."""
+
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from akpca import (
+    AKPCA,
+    DataSpanAKPCA,
+    GeneralizedHebbian,
+    KernelHebbian,
+    KernelPCA,
+    KernelStream,
+    NystromKernelPCA,
+    load_dataset,
+)
+
+DIGITS = load_dataset("digits").X[:60, 10:40] / 16
+ESTIMATORS = [
+    KernelPCA(3, kernel="rbf", fit_inverse_transform=True, alpha=0.1),
+    NystromKernelPCA(3, n_landmarks=20, random_state=0, fit_inverse_transform=True),
+    GeneralizedHebbian(3, random_state=0, n_passes=2),
+    KernelHebbian(3, random_state=0, n_passes=2, preimage="ridge"),
+    KernelStream(3, random_state=0, budget=30, preimage="ridge"),
+    AKPCA(3, random_state=0, n_epochs=2),
+    DataSpanAKPCA(3, random_state=0, n_epochs=2),
+]
+STREAMS = [
+    NystromKernelPCA(3, n_landmarks=20, random_state=0),
+    GeneralizedHebbian(3, random_state=0),
+    KernelStream(3, random_state=0, budget=30),
+    AKPCA(3, random_state=0),
+    DataSpanAKPCA(3, random_state=0),
+]
+# Calls of functions after which the fault comes; most fits make some hundred to thousand.
+FAULTS = [1, 5, 20, 60, 150, 400, 1000, 2000, 4000]
+
+
+class Fault(Exception):
+    """What goes wrong in these tests."""
+
+
+def name(estimator):
+    return type(estimator).__name__
+
+
+class FaultAfter:
+    """Raise an exception at the n-th call of a function of the package, once."""
+
+    def __init__(self, n, kind):
+        self.n, self.kind, self.raised = n, kind, False
+
+    def __call__(self, frame, event, argument):
+        if event == "call" and frame.f_globals.get("__name__", "").startswith("akpca."):
+            self.n -= 1
+            if self.n == 0:
+                self.raised = True
+                sys.setprofile(None)
+                raise self.kind
+
+    def __enter__(self):
+        sys.setprofile(self)
+        return self
+
+    def __exit__(self, *_):
+        sys.setprofile(None)
+
+
+def behaviour(model, X):
+    """Return what a user sees of a model: codes, and samples decoded from them."""
+    codes = model.transform(X)
+    try:
+        return codes, model.inverse_transform(codes)
+    except NotFittedError:
+        return (codes,)
+
+
+def attributes(model):
+    """Return the attributes of a model, and copies of the arrays among them."""
+    return {
+        key: value.copy() if isinstance(value, np.ndarray) else value
+        for key, value in vars(model).items()
+    }
+
+
+def assert_unchanged(model, before, X, seen):
+    """The attributes are the same objects and arrays, and the model behaves as it did."""
+    assert vars(model).keys() == before.keys()
+    for key, value in before.items():
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(getattr(model, key), value)
+        else:
+            assert getattr(model, key) is value
+    for now, then in zip(behaviour(model, X), seen, strict=True):
+        np.testing.assert_array_equal(now, then)
+
+
+@pytest.mark.parametrize("kind", [Fault, KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=name)
+def test_a_refit_with_a_fault_leaves_the_old_model_whole(estimator, kind):
+    """Wherever a fault comes, the old model is there unchanged, or, after an interrupt, a new one
+    that is whole."""
+    model = clone(estimator).fit(DIGITS[:40])
+    before, seen = attributes(model), behaviour(model, DIGITS)
+    for n in FAULTS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            try:
+                with FaultAfter(n, kind) as fault:
+                    model.fit(DIGITS[20:])
+            except kind:
+                assert_unchanged(model, before, DIGITS, seen)
+                continue
+        assert not fault.raised or kind is KeyboardInterrupt
+        assert all(np.isfinite(part).all() for part in behaviour(model, DIGITS))
+        model.fit(DIGITS[:40])
+        before = attributes(model)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=name)
+def test_a_first_fit_with_a_fault_leaves_an_unfitted_estimator(estimator):
+    """`transform` then raises NotFittedError, not AttributeError."""
+    for n in FAULTS[:5]:
+        model = clone(estimator)
+        with pytest.raises(Fault), FaultAfter(n, Fault):
+            model.fit(DIGITS)
+        assert vars(model) == vars(clone(estimator))
+        with pytest.raises(NotFittedError):
+            model.transform(DIGITS)
+        with pytest.raises(NotFittedError):
+            model.inverse_transform(np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize("estimator", STREAMS, ids=name)
+def test_a_batch_with_a_fault_leaves_no_trace(estimator):
+    """A stream in which a batch failed and came again goes on as if nothing had happened."""
+    model, undisturbed = clone(estimator), clone(estimator)
+    for batch in (DIGITS[:25], DIGITS[25:40], DIGITS[40:]):
+        for n in FAULTS[:5]:
+            with pytest.raises(Fault), FaultAfter(n, Fault):
+                model.partial_fit(batch)
+        model.partial_fit(batch)
+        undisturbed.partial_fit(batch)
+        np.testing.assert_array_equal(model.transform(DIGITS), undisturbed.transform(DIGITS))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=name)
+@pytest.mark.parametrize(
+    "refuse",
+    [
+        lambda model: model.fit(np.full((30, 30), np.nan)),
+        lambda model: model.fit(DIGITS.reshape(-1)),
+        lambda model: model.set_params(n_components=-1).fit(DIGITS),
+        lambda model: model.set_params(n_components=10_000).fit(DIGITS[:, :12]),
+    ],
+    ids=["NaN", "one dimension", "negative parameter", "too many components"],
+)
+def test_a_refused_refit_leaves_the_old_model_whole(estimator, refuse):
+    """What `fit` refuses changes no attribute, not even the number of features."""
+    model = clone(estimator).fit(DIGITS[:40])
+    seen, before = behaviour(model, DIGITS), vars(model).copy()
+    try:
+        refuse(model)
+    except ValueError:
+        model.set_params(n_components=3)
+        assert vars(model).items() == before.items()
+        for now, then in zip(behaviour(model, DIGITS), seen, strict=True):
+            np.testing.assert_array_equal(now, then)
+    else:  # kernel PCA gives as many components as there are
+        assert name(model) == "KernelPCA"
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=name)
+def test_an_error_in_a_callback_reaches_the_user(estimator):
+    """It is raised as it is, and the old model is whole."""
+    if not hasattr(estimator, "callback"):
+        pytest.skip("has no callback")
+    model = clone(estimator).fit(DIGITS[:40])
+    before, seen = attributes(model), behaviour(model, DIGITS)
+
+    def callback(state):
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match=r"^mine$"):
+        model.set_params(callback=callback).fit(DIGITS)
+    model.set_params(callback=None)
+    assert_unchanged(model, before, DIGITS, seen)
+
+
+def test_a_fit_leaves_nothing_of_an_earlier_one():
+    """Attributes that only some fits set are gone after others; settings stay."""
+    model = KernelPCA(3, kernel="rbf", fit_inverse_transform=True).set_output(transform="pandas")
+    import pandas as pd
+
+    model.fit(pd.DataFrame(DIGITS, columns=[f"p{i}" for i in range(DIGITS.shape[1])]))
+    assert {"dual_coef_", "X_transformed_fit_", "feature_names_in_"} <= vars(model).keys()
+    model.set_params(fit_inverse_transform=False).fit(DIGITS)
+    assert not {"dual_coef_", "X_transformed_fit_", "feature_names_in_"} & vars(model).keys()
+    assert isinstance(model.transform(DIGITS), pd.DataFrame)
