@@ -27,7 +27,7 @@ from sklearn.preprocessing import StandardScaler
 import akpca
 from akpca import load_dataset
 
-ROUNDS = 5
+ROUNDS, NOTEBOOK_ROUNDS = 5, 2
 # Short fits are repeated for so many seconds.
 SHORTEST = 1.0
 BUSY_LIMIT = 1.3
@@ -141,7 +141,7 @@ def main() -> int:
             if name == "notebooks":
                 for chapter in ("03", "06"):
                     title = f"chapter {chapter} by papermill"
-                    held.append(compare(title, notebook_seconds, 1, chapter))
+                    held.append(compare(title, notebook_seconds, NOTEBOOK_ROUNDS, chapter))
                 continue
             for data in SAMPLES:
                 workers.seconds(1, name, data), workers.seconds(2, name, data)  # compiles

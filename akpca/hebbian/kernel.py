@@ -30,7 +30,7 @@ from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from ..kernels import BLOCK_ROWS, check_finite
 from ..operators import KernelOperator, MatrixOperator
 from ..progress import FitProgress, warn_interrupted
-from ..threads import one_blas_thread
+from ..threads import matmul, one_blas_thread
 from .gains import AUTO, Factor, Gain, named_gain
 from .steps import NONE, RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
 
@@ -267,7 +267,7 @@ class Run:
         some = order[:BLOCK_ROWS]
         rows = operator.rows(some)
         size = max(rows[np.arange(len(some)), some].max(), np.finfo(operator.dtype).tiny)
-        options["limit"] = RUNAWAY * max(1.0, float(np.max((A @ rows.T) ** 2) / size))
+        options["limit"] = RUNAWAY * max(1.0, float(np.max(matmul(A, rows.T) ** 2) / size))
         AK = (operator @ A.T).T if tuned or gain.uses_eigenvalues or gain.adapts else None
         if tuned:
             gain = Trials(operator, A, AK, order, options).tune(gain, plain, trace / n)
