@@ -18,8 +18,8 @@ __all__ = ["Interval", "StrOptions", "fit_method"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-# What scikit-learn stores in an estimator besides parameters and what was fitted.
-SETTINGS = ("_sklearn_", "_metadata_request")
+# The attribute that holds the names of all that was fitted; others are parameters or settings.
+FITTED = "_fitted_names"
 
 
 def fit_method(method: Method) -> Method:
@@ -35,16 +35,16 @@ def fit_method(method: Method) -> Method:
     def whole(self, *args, **kwargs):
         before = vars(self).copy()
         try:
+            fitted = before.get(FITTED, ())
             if method.__name__ == "fit" and not getattr(self, "warm_start", False):
-                for name in filter(_is_fitted, before):
-                    delattr(self, name)
-            return checked(self, *args, **kwargs)
+                for name in fitted:
+                    vars(self).pop(name, None)
+            others = vars(self).keys() - set(fitted)
+            result = checked(self, *args, **kwargs)
+            setattr(self, FITTED, tuple(sorted(vars(self).keys() - others)))
+            return result
         except BaseException:  # an interrupt as well
             self.__dict__ = before
             raise
 
     return cast(Method, whole)
-
-
-def _is_fitted(name: str) -> bool:
-    return name.endswith("_") or (name.startswith("_") and not name.startswith(SETTINGS))

@@ -34,9 +34,9 @@ def one_blas_thread(flops: float = 0.0) -> Iterator[None]:
     """
     numbers = [] if flops >= LARGE_PRODUCT else [(lib, lib.num_threads) for lib in _libraries()]
     limited = [(lib, number) for lib, number in numbers if number > 1]
-    for lib, _ in limited:
-        lib.set_num_threads(1)
-    try:
+    try:  # an interrupt may come at any line
+        for lib, _ in limited:
+            lib.set_num_threads(1)
         yield
     finally:
         for lib, number in limited:

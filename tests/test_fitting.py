@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.pipeline import make_pipeline
 
 from akpca import (
     AKPCA,
@@ -207,3 +208,13 @@ def test_a_fit_leaves_nothing_of_an_earlier_one():
     model.set_params(fit_inverse_transform=False).fit(DIGITS)
     assert not {"dual_coef_", "X_transformed_fit_", "feature_names_in_"} & vars(model).keys()
     assert isinstance(model.transform(DIGITS), pd.DataFrame)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=name)
+def test_attributes_that_others_set_stay(estimator):
+    """A fit removes what fits have set, and nothing that scikit-learn or a user has."""
+    model = clone(estimator).fit(DIGITS)
+    model._parent, model.note_ = "a pipeline's", "mine"
+    model.fit(DIGITS)
+    assert (model._parent, model.note_) == ("a pipeline's", "mine")
+    make_pipeline(clone(estimator)).fit(DIGITS)
