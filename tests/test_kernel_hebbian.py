@@ -291,11 +291,14 @@ def test_auto_retreats(digits, monkeypatch):
 
 
 def test_long_components_are_reported(digits):
-    """A component that stays far too long gives a warning, not silence."""
+    """A component that stays far too long gives one warning a fit, at the user's line."""
     init = 50 * start() / np.sqrt(0.3)
     model = KernelHebbian(R, gamma=0.05, gain=Constant(1e-9), init=init, n_passes=1, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="where 1 is right"):
+    with pytest.warns(ConvergenceWarning, match="where 1 is right") as caught:
         model.fit(digits)
+        model.fit_transform(digits)
+    assert {warning.filename for warning in caught} == {__file__}
+    assert len(caught) == 2
 
 
 # ------------------------------------------------------------------ use

@@ -304,7 +304,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                     if self.callback(FitProgress(n_iter, last, None, self)):
                         break
         except KeyboardInterrupt:
-            warn_interrupted(f"after {n_iter} passes, {state.track.t} steps", stacklevel=4)
+            warn_interrupted(f"after {n_iter} passes, {state.track.t} steps")
         self._publish(state, X.dtype, rng, n_iter, X)
         return self
 

@@ -10,7 +10,6 @@ Notation and equation numbers: Günter, Schraudolph and Vishwanathan, JMLR 8, 20
 
 from __future__ import annotations
 
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -20,7 +19,6 @@ from numbers import Integral, Real
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state, gen_batches
 from tqdm import tqdm
 
@@ -29,7 +27,7 @@ from ..kernel_code import KernelCode
 from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from ..kernels import BLOCK_ROWS, check_finite
 from ..operators import KernelOperator, MatrixOperator
-from ..progress import FitProgress, warn_interrupted
+from ..progress import FitProgress, warn_interrupted, warn_user
 from ..threads import matmul, one_blas_thread
 from .gains import AUTO, Factor, Gain, named_gain
 from .steps import NONE, RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
@@ -503,14 +501,11 @@ class KernelHebbian(KernelEstimator):
         try:
             self._iterate(operator, points, run)
         except KeyboardInterrupt:
-            warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps", stacklevel=4)
+            warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps")
         code = self._publish(operator, points, run)
         if self.norms_.max() > TOO_LONG:
-            text = (
-                f"components of norm {self.norms_.max():.2g}, where 1 is right: {self.gain_!r} was"
-            )
-            text += " too large at the start; give a smaller one, or a smaller init"
-            warnings.warn(text, ConvergenceWarning, stacklevel=3)
+            text = f"components of norm {self.norms_.max():.2g}, where 1 is right: {self.gain_!r}"
+            warn_user(f"{text} was too large at the start; give a smaller one, or a smaller init")
         self._set_code(code)
         return self
 
