@@ -499,6 +499,20 @@ def test_reconstruction_is_a_projection(X, rule):
     np.testing.assert_allclose(residual @ model.components_.T, 0, atol=1e-10)
 
 
+@pytest.mark.parametrize("center", [True, False])
+def test_the_callers_arrays_stay_apart(X, center):
+    """Samples and codes that are overwritten after a fit or a batch change nothing of the model."""
+    model = GeneralizedHebbian(2, center=center, random_state=0)
+    for method in (model.fit_transform, model.partial_fit):
+        samples = X.copy()
+        returned = method(samples)
+        codes = model.transform(X)
+        samples[:] = 7
+        if isinstance(returned, np.ndarray):
+            returned[:] = 7
+        np.testing.assert_array_equal(model.transform(X), codes)
+
+
 def test_same_seed_same_bits(X):
     """Two fits agree exactly; another seed takes another way."""
     fits = [GeneralizedHebbian(2, random_state=seed).fit(X).components_ for seed in (0, 0, 1)]

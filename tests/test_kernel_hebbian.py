@@ -532,6 +532,48 @@ def test_callback_gets_a_fitted_model(digits):
     assert model.fit(digits).preimage_ is not model.fit(digits).preimage_
 
 
+@pytest.mark.parametrize("kind", ["stored", "swept", "precomputed", "sparse", "float32"])
+def test_the_callers_arrays_stay_apart(digits, kind):
+    """Samples, init and codes that are overwritten after a fit change nothing of the model."""
+    X, init = digits.copy(), start()
+    options = dict(gain=Constant(0.1), n_passes=2, init=init, random_state=0)
+    if kind == "precomputed":
+        X, options["kernel"] = RBF(gamma=0.05)(X), "precomputed"
+    elif kind == "sparse":
+        X = sparse.csr_matrix(X)
+    elif kind == "float32":
+        X, init = X.astype(np.float32), init.astype(np.float32)
+        options["init"] = init
+    elif kind == "swept":
+        options["memory_limit"] = 0
+    new, values = X[:20].copy(), X.data if kind == "sparse" else X
+    model = KernelHebbian(R, **options)
+    returned = model.fit_transform(X)
+    codes, fitted = model.transform(new), model.X_fit_.copy()
+    assert returned.flags.writeable
+    values[:], init[:], returned[:] = 7, 7, 7
+    np.testing.assert_array_equal(model.transform(new), codes)
+    assert abs(model.X_fit_ - fitted).max() == 0
+    assert not any(np.shares_memory(model._run.start, array) for array in (init, values))
+
+
+def test_a_callback_may_keep_and_change_what_it_gets(digits):
+    """Arrays of a report belong to the callback, not to the iteration that goes on."""
+
+    def spoil(state):
+        state.coefficients[:], state.log_gain[:], state.gain[:] = 7, 7, 7
+        state.eigenvalues[:] = 7
+
+    gain = make_gain("KHA-SMD*", eta0=1, mu=0.01)
+    model = KernelHebbian(R, gain=gain, n_passes=3, random_state=0)
+    expected = clone(model).fit(digits)
+    model.set_params(callback=spoil).fit(digits)
+    np.testing.assert_array_equal(model.components_, expected.components_)
+    model.set_params(callback=None, warm_start=True, n_passes=2).coefficients_[:] = 7
+    expected.set_params(warm_start=True, n_passes=2).fit(digits)
+    np.testing.assert_array_equal(model.fit(digits).components_, expected.components_)
+
+
 def test_sparse_samples(digits):
     """Sparse samples give the codes of dense ones."""
     model = KernelHebbian(R, gain=Constant(0.1), n_passes=2, random_state=0)

@@ -156,6 +156,22 @@ def test_preimages_of_a_stream(digits):
         assert np.mean((decoded - digits) ** 2) < 0.7 * spread
 
 
+@pytest.mark.parametrize("budget", [None, 30, 200])
+@pytest.mark.parametrize("n", [20, 150])
+def test_the_callers_arrays_stay_apart(digits, budget, n):
+    """Samples and codes that are overwritten after a batch change nothing of the model."""
+    model = KernelStream(2, gamma=0.02, budget=budget, random_state=0)
+    for method in (model.fit, model.partial_fit):
+        X = digits[:n].copy()
+        method(X)
+        codes = model.transform(digits)
+        X[:] = 7
+        returned = model.transform(digits)
+        np.testing.assert_array_equal(returned, codes)
+        returned[:] = 7
+        np.testing.assert_array_equal(model.transform(digits), codes)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_precision(digits, dtype):
     """Outputs have the precision of the first samples."""

@@ -324,7 +324,7 @@ class HebbianProgress(FitProgress):
     n_iter, n_iter_max, loss, model
         As in :class:`akpca.progress.FitProgress`; the model is not fitted with its `preimage`.
     coefficients : ndarray of shape (r, l)
-        A, as the algorithm has it; not to be changed.
+        A, as the algorithm has it.
     eigenvalues : ndarray of shape (r,) or None
         Current estimates by (20), if the gain uses them.
     gain : ndarray of shape (r,)
@@ -496,7 +496,6 @@ class KernelHebbian(KernelEstimator):
         self : object
         """
         operator, points = self._make_operator(X)
-        self.X_fit_ = X if points is None else points
         run = self._begin(operator)
         try:
             self._iterate(operator, points, run)
@@ -516,8 +515,10 @@ class KernelHebbian(KernelEstimator):
     def _make_operator(self, X):
         """Return K', in memory if it may be, and the points by which new samples are encoded."""
         if isinstance(X, LinearOperator):
-            return X, self._check_operator(X)
-        X = self._validate(X)
+            points = self._check_operator(X)
+            self.X_fit_ = X if points is None else points
+            return X, points
+        X = self.X_fit_ = self._validate(X, copy=True)  # the caller's may change
         kernel = self._resolve_kernel(X.shape[1])
         if self.kernel == "precomputed":
             K = X.toarray() if sparse.issparse(X) else X.copy()  # to be centred in place
@@ -544,7 +545,7 @@ class KernelHebbian(KernelEstimator):
             return replace(self._run, rng=deepcopy(self._run.rng), options=options)
         A = r
         if self.init is not None:
-            A = check_array(self.init, dtype=operator.dtype, input_name="init")
+            A = check_array(self.init, dtype=operator.dtype, copy=True, input_name="init")
             if A.shape != shape:
                 raise ValueError(f"init must have shape {shape}, got {A.shape}")
         rng = check_random_state(self.random_state)
@@ -574,7 +575,7 @@ class KernelHebbian(KernelEstimator):
         values = gain(state.t, eigenvalues, len(run.order))
         scale = float(values[0] * eigenvalues[0])
         found = eigenvalues if gain.uses_eigenvalues else None
-        parts = state.A, found, values * np.exp(rho), scale, rho
+        parts = self.coefficients_, found, values * np.exp(rho), scale, rho.copy()
         return HebbianProgress(run.n_passes, last, None, self, *parts)
 
     def _publish(self, operator, points, run: Run) -> KernelCode:
@@ -587,7 +588,7 @@ class KernelHebbian(KernelEstimator):
         values = np.sqrt(np.sum(AK**2, axis=1) / np.where(sizes > 0, sizes, 1))
         # a component without variance has no direction: code 0
         scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)
-        self._run, self.gain_, self.norms_, self.coefficients_ = run, run.gain, norms, A
+        self._run, self.gain_, self.norms_, self.coefficients_ = run, run.gain, norms, A.copy()
         self.eigenvalues_ = values.astype(A.dtype)
         self.components_ = (scale[:, None] * A64).astype(A.dtype)
         self.n_iter_, self.n_steps_, self.n_samples_seen_ = run.n_passes, run.state.t, n
