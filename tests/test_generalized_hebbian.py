@@ -442,6 +442,20 @@ def test_interrupt_in_the_middle_of_a_pass(X, monkeypatch):
     assert np.isfinite(model.transform(X)).all()
 
 
+def test_interrupt_before_the_first_step(X, monkeypatch):
+    """An interrupt before anything is learned is raised and leaves the model as it was."""
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    model = GeneralizedHebbian(2, random_state=0).fit(X[:100])
+    before = model.transform(X)
+    monkeypatch.setattr(generalized, "linear_block", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X)
+    np.testing.assert_array_equal(model.transform(X), before)
+
+
 def test_progress_bar_only_if_asked(X, capsys):
     """verbose=False prints nothing."""
     GeneralizedHebbian(2, n_passes=2).fit(X)

@@ -1,6 +1,10 @@
 """The kernel Hebbian family: blocks equal single steps, and convergence is to kernel PCA."""
 
 import pickle
+import signal
+import time
+import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -12,7 +16,14 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from akpca import DivergenceError, KernelHebbian, KernelPCA, reference
+from akpca import (
+    DivergenceError,
+    GeneralizedHebbian,
+    KernelHebbian,
+    KernelPCA,
+    KernelStream,
+    reference,
+)
 from akpca.hebbian import Annealing, Constant, kernel, kernel_reconstruction_error, make_gain, steps
 from akpca.kernels import RBF, Linear
 from akpca.operators import KernelOperator, MatrixOperator, NormalizedOperator
@@ -393,6 +404,97 @@ def test_interrupt_within_a_pass(digits, monkeypatch):
     with pytest.warns(ConvergenceWarning, match="interrupted after 0 passes, 30 steps"):
         model.fit(digits)
     assert np.isfinite(model.transform(digits)).all()
+
+
+class Alarm(Exception):
+    """What a user's signal handler may raise."""
+
+
+@contextmanager
+def signal_after(seconds, kind):
+    """Raise an exception from a signal handler, if the time is over within a fit."""
+
+    def handler(_, frame):
+        while frame is not None:
+            if frame.f_code.co_name == "fit" and "akpca.hebbian" in frame.f_globals["__name__"]:
+                raise kind
+            frame = frame.f_back
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+INTERRUPTED = {
+    "plain": KernelHebbian(R, gain=Constant(0.1), block_size=2, n_passes=4, random_state=0),
+    "tuned": KernelHebbian(R, gain="KHA-SMD*", n_passes=4, random_state=0),
+    "GHA": GeneralizedHebbian(R, gain=Constant(0.01), block_size=2, n_passes=4, random_state=0),
+    "stream": KernelStream(R, gain=Constant(0.01), block_size=2, random_state=0),
+}
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers")
+@pytest.mark.parametrize("kind", [Alarm, KeyboardInterrupt])
+@pytest.mark.parametrize("name", INTERRUPTED)
+def test_signals_at_any_time(digits, name, kind):
+    """What a handler raises arrives as it is, never as a SystemError of compiled code; the model is
+    then the old one, or, interrupted in its passes, what was reached, with one warning; and the
+    next fit is undisturbed."""
+    model, expected = clone(INTERRUPTED[name]), clone(INTERRUPTED[name]).fit(digits)
+    begin = time.perf_counter()
+    other = model.fit(digits[:60]).transform(digits)
+    duration, rng = time.perf_counter() - begin, np.random.default_rng(0)
+    for moment in rng.uniform(0.01, 1.5, 40) * duration:
+        model.fit(digits[:60])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                with signal_after(moment, kind):
+                    model.fit(digits)
+            except kind:
+                assert not caught
+                np.testing.assert_array_equal(model.transform(digits), other)
+                continue
+        if caught:
+            assert [warning.category for warning in caught] == [ConvergenceWarning]
+            assert kind is KeyboardInterrupt
+            assert np.isfinite(model.transform(digits)).all()
+            assert 0 < model.n_steps_ <= expected.n_steps_
+            model.fit(digits)
+        np.testing.assert_array_equal(model.components_, expected.components_)
+
+
+def test_interrupt_before_the_first_step(digits, monkeypatch):
+    """An interrupt before anything is learned is raised and leaves the model as it was."""
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    model = KernelHebbian(R, gain=Constant(0.1), random_state=0).fit(digits[:60])
+    before = model.transform(digits)
+    monkeypatch.setattr(kernel, "kernel_block", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(digits)
+    np.testing.assert_array_equal(model.transform(digits), before)
+
+
+@pytest.mark.parametrize("gain", ["auto", Constant(0.1)])
+@pytest.mark.parametrize("kind", [DivergenceError, FloatingPointError])
+def test_errors_of_a_callback_are_its_own(digits, gain, kind):
+    """A callback's arithmetic error is raised as it is and is no divergence of the fit."""
+    calls = []
+
+    def callback(state):
+        calls.append(state.n_iter)
+        raise kind("mine")
+
+    with pytest.raises(kind, match=r"^mine$"):
+        KernelHebbian(R, gain=gain, n_passes=3, callback=callback, random_state=0).fit(digits)
+    assert calls == [1]
 
 
 def test_progress_is_shown(digits, capsys):

@@ -278,8 +278,9 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def fit(self, X, y=None):
         """Make `n_passes` passes over X; return self.
 
-        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached. A gain that
-        is too large raises a :class:`akpca.DivergenceError` and leaves the estimator as it was.
+        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached; before the
+        first steps it is raised and leaves the estimator as it was. So does a
+        :class:`akpca.DivergenceError`, which says that a gain is too large.
 
         Parameters
         ----------
@@ -304,6 +305,8 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                     if self.callback(FitProgress(n_iter, last, None, self)):
                         break
         except KeyboardInterrupt:
+            if state.track.t == 0:  # nothing has been learned
+                raise
             warn_interrupted(f"after {n_iter} passes, {state.track.t} steps")
         self._publish(state, X.dtype, rng, n_iter, X)
         return self

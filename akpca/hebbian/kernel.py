@@ -272,13 +272,17 @@ class Run:
         state = start_state(operator, A, gain, AK=AK)
         return cls(asked, gain, A, rng, rng.get_state(), order, means, state, options)
 
-    def one_pass(self, operator, bar: tqdm) -> None:
+    def one_pass(self, operator, bar: tqdm, last: int) -> None:
         """Make a pass. An interrupt leaves the state after the last whole block."""
         for state in run_pass(operator, self.state, self.gain, self.order, **self.options):
             self.state = state
             bar.update()
-        self.n_passes += 1
-        self.order = self.rng.permutation(operator.shape[0])
+        if self.n_passes + 1 == last:
+            self.check_length()
+        # at once, so that no interrupt comes in between
+        self.__dict__.update(
+            n_passes=self.n_passes + 1, order=self.rng.permutation(operator.shape[0])
+        )
 
     def check_length(self) -> None:
         """Raise DivergenceError if components are far too long, where a tuned gain is to blame."""
@@ -309,10 +313,10 @@ class Run:
             raise DivergenceError(
                 f"{self.gain!r} diverges, and no smaller gain may be tried: scale the data"
             ) from None
-        self.gain, self.n_passes = gain, 0
+        state = start_state(operator, self.start, gain)
         self.rng.set_state(self.rng_state)
-        self.state = start_state(operator, self.start, gain)
-        self.order = self.rng.permutation(operator.shape[0])
+        order = self.rng.permutation(operator.shape[0])
+        self.__dict__.update(gain=gain, n_passes=0, state=state, order=order)  # at once, as above
 
 
 @dataclass(frozen=True)
@@ -482,8 +486,9 @@ class KernelHebbian(KernelEstimator):
     def fit(self, X, y=None):
         """Make `n_passes` passes over X.
 
-        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached. A gain that
-        is too large raises a :class:`akpca.DivergenceError` and leaves the estimator as it was.
+        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached; before the
+        first steps, as while a gain is tuned, it is raised and leaves the estimator as it was. So
+        does a :class:`akpca.DivergenceError`, which says that a gain is too large.
 
         Parameters
         ----------
@@ -500,6 +505,8 @@ class KernelHebbian(KernelEstimator):
         try:
             self._iterate(operator, points, run)
         except KeyboardInterrupt:
+            if run.state.t == 0:  # nothing has been learned
+                raise
             warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps")
         code = self._publish(operator, points, run)
         if self.norms_.max() > TOO_LONG:
@@ -558,16 +565,15 @@ class KernelHebbian(KernelEstimator):
         with tqdm(total=n_blocks * self.n_passes, desc=name, unit="block", disable=quiet) as bar:
             while run.n_passes < last and not stop:
                 try:
-                    run.one_pass(operator, bar)
-                    if self.callback is not None:
-                        self._code, self._decoder = self._publish(operator, points, run), None
-                        stop = self.callback(self._report(run, last))
-                    if run.n_passes == last:
-                        run.check_length()
+                    run.one_pass(operator, bar, last)
                 except DivergenceError as error:
                     run.retreat(operator, error, self.n_passes)
-                    last, stop = self.n_passes, False
+                    last = self.n_passes
                     bar.reset()
+                    continue
+                if self.callback is not None:  # whose errors are its own, also a DivergenceError
+                    self._code, self._decoder = self._publish(operator, points, run), None
+                    stop = self.callback(self._report(run, last))
 
     def _report(self, run: Run, last: int) -> HebbianProgress:
         state, gain = refresh(run.state, run.gain, every_step=False), run.gain

@@ -22,6 +22,8 @@ Notation and equation numbers: Günter, Schraudolph and Vishwanathan, JMLR 8, 20
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
@@ -91,7 +93,7 @@ def hebbian_steps(
     """
     rows = block.stack.shape[2] - len(block.stack)
     plain, adapting = step_functions()
-    with one_blas_thread():
+    with one_blas_thread(), _signals_delivered():
         if not (len(state.gram) or len(state.C)):
             gains = np.multiply.outer(rates.schedule, rates.scale)
             M, outputs = plain(np.ascontiguousarray(block.stack[:, 0]), gains, lower)
@@ -101,6 +103,21 @@ def hebbian_steps(
             if rates.adapts:
                 M = np.concatenate([M, N])
     return M[:, :rows], M[:, rows:], outputs, state
+
+
+@contextmanager
+def _signals_delivered() -> Iterator[None]:
+    """Raise what a signal handler has raised, such as KeyboardInterrupt, as it is.
+
+    If it is raised while numba turns results into arrays, it arrives as the cause of a SystemError.
+    """
+    try:
+        yield
+    except SystemError as error:
+        cause: BaseException = error
+        while isinstance(cause, SystemError) and cause.__cause__ is not None:
+            cause = cause.__cause__
+        raise cause from None
 
 
 @cache
