@@ -260,6 +260,13 @@ def test_reconstruction_error(digits, K):
         np.testing.assert_allclose(kernel_reconstruction_error(operator, A), expected, rtol=1e-10)
 
 
+def test_reconstruction_error_needs_rows(K):
+    """Coefficients of another shape are refused by name."""
+    for A in (np.ones(L), np.ones((2, L - 1))):
+        with pytest.raises(ValueError, match=rf"A must have shape \(r, {L}\), got"):
+            kernel_reconstruction_error(MatrixOperator(K), A)
+
+
 # ------------------------------------------------------------------ divergence and tuning
 
 

@@ -148,7 +148,10 @@ def kernel_reconstruction_error(operator, A: np.ndarray) -> float:
         K', which is not formed. Its Frobenius norm costs a third sweep.
     A : array-like of shape (r, l)
     """
-    Y = operator @ np.asarray(A).T
+    A, n = np.asarray(A), operator.shape[0]
+    if A.ndim != 2 or A.shape[1] != n:
+        raise ValueError(f"A must have shape (r, {n}), got {A.shape}")
+    Y = operator @ A.T
     YK = operator @ Y
     Y, YK = Y.astype(np.float64), YK.astype(np.float64)
     square = operator.frobenius_norm() ** 2 - 2 * np.sum(Y * YK) + np.sum((Y.T @ Y) ** 2)
