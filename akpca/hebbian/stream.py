@@ -79,7 +79,7 @@ def stream_block(
         Theta, C, track = tracked_steps(block, gain, state.track, 1 - 1 / counts)
         TG = Theta @ centred @ C.T
         gram = Theta @ state.gram @ Theta.T + TG + TG.T + C @ inner @ C.T
-        check_lengths(gram.diagonal(), gain, track.t, block)
+        check_lengths(gram.diagonal(), gain, track.t, block.sizes.max())
     A = np.hstack([Theta @ state.A - np.multiply.outer(C @ g, state.c), C @ L])
     c, along, mean_square = np.append(state.c, np.zeros(b)), state.along, 0.0
     if center:
