@@ -733,7 +733,29 @@ def test_bad_arguments(digits, parameters, match):
         KernelHebbian(**parameters).fit(digits)
 
 
-def test_constant_data():
-    """Samples without variance give codes of zero."""
-    model = KernelHebbian(2, random_state=0).fit(np.ones((20, 3)))
-    np.testing.assert_allclose(model.transform(np.ones((5, 3))), 0, atol=1e-6)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "cosine", "sigmoid"])
+@pytest.mark.parametrize("gain", ["auto", "KHA-SMD", Constant(0.1)])
+def test_constant_data(kernel, dtype, gain, form):
+    """Samples without variance give components and codes of zero, as with KernelPCA, not an error
+    or amplified rounding."""
+    for value in (0, 0.1, 1, 1e3):
+        X = np.full((20, 3), value, dtype) * np.array([1, 0.3, 1], dtype)
+        model = KernelHebbian(2, kernel=kernel, gain=gain, n_passes=2, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert not model.fit_transform(X).any()
+        assert not model.transform(X).any()
+        assert not model.eigenvalues_.any()
+        assert not model.norms_.any()
+
+
+def test_a_start_with_a_row_of_zeros(digits, form):
+    """A component that starts at zero stays there and does the others no harm."""
+    gain, init = make_gain("KHA/et*", eta0=2), start()
+    init[-1] = 0
+    options = dict(gain=gain, n_passes=2, random_state=0)
+    model = KernelHebbian(R, init=init, **options).fit(digits)
+    fewer = KernelHebbian(R - 1, init=init[:-1], **options).fit(digits)
+    np.testing.assert_allclose(model.components_[:-1], fewer.components_, atol=1e-10)
+    assert not model.components_[-1].any()

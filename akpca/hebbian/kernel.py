@@ -30,7 +30,16 @@ from ..operators import KernelOperator, MatrixOperator
 from ..progress import FitProgress, warn_interrupted, warn_user
 from ..threads import matmul, one_blas_thread
 from .gains import AUTO, Factor, Gain, named_gain
-from .steps import NONE, RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
+from .steps import (
+    NONE,
+    ROUNDING,
+    RUNAWAY,
+    Block,
+    DivergenceError,
+    SmallState,
+    estimated_eigenvalues,
+    hebbian_steps,
+)
 
 # Norm of a component at the end, where 1 is right, that is a failure.
 TOO_LONG = 2.0
@@ -87,7 +96,7 @@ def refresh(state: KernelState, gain: Gain, *, every_step: bool) -> KernelState:
     if not gain.uses_eigenvalues:
         return state
     C, R = (state.A @ state.A.T).astype(np.float64), (state.AK @ state.AK.T).astype(np.float64)
-    small = state.small._replace(eigenvalues=np.sqrt(R.diagonal() / C.diagonal()))  # (21)
+    small = state.small._replace(eigenvalues=estimated_eigenvalues(R, C))
     kept = {"C": C, "R": R} if every_step else {"C": NONE, "R": NONE}
     return replace(state, small=small._replace(**kept))
 
@@ -263,6 +272,9 @@ class Run:
         if isinstance(A, Integral):
             A = rng.standard_normal((A, n)) / np.sqrt(A * (max(trace, 0) or float(n)))
         A = np.ascontiguousarray(A, operator.dtype)
+        total = 0.0 if means is None else float(np.abs(means).sum(dtype=np.float64))
+        if abs(trace) <= ROUNDING * np.finfo(operator.dtype).eps * total:
+            A = np.zeros_like(A)  # no variance, no direction: zeros stay zeros
         order = rng.permutation(n)
         # the largest y^2 / k'(x, x) of some samples is a squared length to begin with
         some = order[:BLOCK_ROWS]
@@ -535,7 +547,9 @@ class KernelHebbian(KernelEstimator):
             return MatrixOperator.precomputed(K, center=self.center), None
         if X.dtype.itemsize * X.shape[0] ** 2 > self.memory_limit:
             return KernelOperator(X, kernel, center=self.center), X
-        return MatrixOperator(check_finite(kernel(X), kernel), center=self.center), X
+        with np.errstate(all="ignore"):  # what overflows is reported by the check
+            K = check_finite(kernel(X), kernel)
+        return MatrixOperator(K, center=self.center), X
 
     def _begin(self, operator) -> Run:
         """Return a new run, or the last one to go on with."""
