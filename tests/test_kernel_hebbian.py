@@ -12,6 +12,7 @@ from helpers import assert_same_up_to_sign
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -228,6 +229,26 @@ def test_eigenvalues_are_those_of_the_kernel_matrix(K):
     ).fit(K)
     np.testing.assert_allclose(model.eigenvalues_, np.linalg.eigvalsh(K)[::-1][:R], rtol=1e-8)
     np.testing.assert_allclose(model.norms_, 1, rtol=1e-8)
+
+
+def test_a_wrong_order_is_reported_and_mended_by_pca():
+    """Components of length 1 whose eigenvalues rise give one warning, and a PCA of the codes sorts
+    them; components in order, or not yet of length 1, give none."""
+    X = load_digits().data[:200]
+    exact = KernelPCA(2, kernel="linear").fit(X)
+    model = KernelHebbian(2, kernel="linear", n_passes=10, random_state=5)
+    with pytest.warns(ConvergenceWarning, match="component 0 has a smaller eigenvalue") as caught:
+        codes = model.fit_transform(X)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    np.testing.assert_allclose(model.norms_, 1, atol=0.05)
+    sorted_codes = PCA().fit_transform(codes)
+    of = lambda codes: np.abs(np.sum(codes**2, axis=0) / exact.eigenvalues_ - 1).max()  # noqa: E731
+    assert of(sorted_codes) < 0.5 * of(codes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelHebbian(2, kernel="linear", random_state=3).fit(X)
+        KernelHebbian(4, kernel="linear", gain=Constant(1e-9), n_passes=1, random_state=0).fit(X)
 
 
 def test_linear_kernel_is_pca():

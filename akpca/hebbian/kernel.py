@@ -43,6 +43,10 @@ from .steps import (
 
 # Norm of a component at the end, where 1 is right, that is a failure.
 TOO_LONG = 2.0
+# Norms this near to 1 say that an iteration has converged, and eigenvalues that rise by more than
+# this factor that it has not: it stays near components in a wrong order, which a gain that has
+# fallen can't leave.
+RIGHT_LENGTH, RISE = 0.05, 1.02
 # Steps of a trial run of auto-tuning: at least so many, or a part of the samples; and how many
 # samples it is judged by.
 TRIAL_STEPS, TRIAL_PART, PROBES = 1000, 0.02, 256
@@ -417,6 +421,13 @@ class KernelHebbian(KernelEstimator):
     kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
         As in :class:`akpca.KernelPCA`.
 
+    Notes
+    -----
+    Components can stay near a wrong order, or mixed with each other, when the gain has become too
+    small to part them. If `eigenvalues_` show it, `fit` warns. A PCA of the codes, such as in
+    ``make_pipeline(KernelHebbian(r), PCA())``, gives the best components in the span that was
+    found, in order; `coefficients_` and `components_` stay those of the algorithm.
+
     See Also
     --------
     KernelStream : The same for samples that come once, with a budget of points.
@@ -524,9 +535,7 @@ class KernelHebbian(KernelEstimator):
                 raise
             warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps")
         code = self._publish(operator, points, run)
-        if self.norms_.max() > TOO_LONG:
-            text = f"components of norm {self.norms_.max():.2g}, where 1 is right: {self.gain_!r}"
-            warn_user(f"{text} was too large at the start; give a smaller one, or a smaller init")
+        self._warn_of_failure()
         self._set_code(code)
         return self
 
@@ -591,6 +600,22 @@ class KernelHebbian(KernelEstimator):
                 if self.callback is not None:  # whose errors are its own, also a DivergenceError
                     self._code, self._decoder = self._publish(operator, points, run), None
                     stop = self.callback(self._report(run, last))
+
+    def _warn_of_failure(self) -> None:
+        norms, values = self.norms_, self.eigenvalues_
+        later = np.maximum.accumulate(values[::-1])[::-1]
+        wrong = np.flatnonzero(later > RISE * values)
+        if norms.max() > TOO_LONG:
+            text = f"components of norm {norms.max():.2g}, where 1 is right: {self.gain_!r}"
+            warn_user(f"{text} was too large at the start; give a smaller one, or a smaller init")
+        elif len(wrong) and np.abs(norms - 1).max() <= RIGHT_LENGTH:
+            text = (
+                f"component {wrong[0]} has a smaller eigenvalue than one after it: they are in a "
+            )
+            text += (
+                "wrong order, or mixed. A PCA of the codes sorts them; another random_state, or "
+            )
+            warn_user(f"{text}a gain that is annealed later, may find them")
 
     def _report(self, run: Run, last: int) -> HebbianProgress:
         state, gain = refresh(run.state, run.gain, every_step=False), run.gain
