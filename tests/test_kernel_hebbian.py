@@ -487,8 +487,9 @@ def test_signals_at_any_time(digits, name, kind):
                 assert not caught
                 np.testing.assert_array_equal(model.transform(digits), other)
                 continue
-        if caught:
-            assert [warning.category for warning in caught] == [ConvergenceWarning]
+        if any("interrupted" in str(warning.message) for warning in caught):
+            assert {warning.category for warning in caught} == {ConvergenceWarning}
+            assert sum("interrupted" in str(warning.message) for warning in caught) == 1
             assert kind is KeyboardInterrupt
             assert np.isfinite(model.transform(digits)).all()
             assert 0 < model.n_steps_ <= expected.n_steps_
@@ -769,6 +770,33 @@ def test_constant_data(kernel, dtype, gain, form):
         assert not model.transform(X).any()
         assert not model.eigenvalues_.any()
         assert not model.norms_.any()
+
+
+@pytest.mark.parametrize("memory_limit", [0, 2e9])
+@pytest.mark.parametrize("gain", ["auto", "KHA-SMD", make_gain("KHA/et*", eta0=1)])
+def test_scales_of_the_kernel(digits, gain, memory_limit):
+    """Kernels whose squares fit the precision have the same components whatever their scale; others
+    are refused with the range that is allowed, before hundreds of warnings."""
+    options = dict(kernel="linear", gain=gain, n_passes=8, memory_limit=memory_limit)
+    fit = lambda X: KernelHebbian(2, random_state=0, **options).fit(X)  # noqa: E731
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for dtype, inside, outside in (
+            (np.float64, (-200, -60, 60, 200), (-500, -400, 300, 450)),
+            (np.float32, (-20, 18), (-45, -36, 36)),
+        ):
+            X = digits.astype(dtype)
+            for exponent in inside:
+                model = fit(np.ldexp(X, exponent))
+                values = np.linalg.svd(digits - digits.mean(axis=0))[1][:2] ** 2
+                found = np.ldexp(model.eigenvalues_.astype(np.float64), -2 * exponent)
+                assert found.sum() > 0.7 * values.sum()
+            for exponent in outside:
+                with pytest.raises(
+                    ValueError, match=f"kernel on X .* allowed in {dtype.__name__} are"
+                ):
+                    fit(np.ldexp(X, exponent))
 
 
 def test_a_start_with_a_row_of_zeros(digits, form):

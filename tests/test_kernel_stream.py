@@ -275,6 +275,23 @@ def test_fit_waits_for_samples_that_vary(digits, budget):
     assert model.n_samples_seen_ == 400
 
 
+@pytest.mark.parametrize("budget", [None, 30])
+def test_scales_of_the_kernel(digits, budget):
+    """Very small and large kernel values are as good as others, unless they have lost their digits;
+    zeros have codes of zero."""
+    model = KernelStream(2, kernel="linear", budget=budget, random_state=0)
+    expected = model.fit(digits).components_
+    for exponent in (-450, 450):
+        scaled = model.fit(np.ldexp(digits, exponent)).components_
+        np.testing.assert_allclose(np.ldexp(scaled, exponent), expected, rtol=1e-6, atol=1e-9)
+    with pytest.raises(
+        ValueError, match=r"Linear.. on X is at most .* allowed in float64 are values"
+    ):
+        model.fit(digits * 1e-160)
+    assert not model.fit_transform(np.zeros((50, 4))).any()
+    assert model.partial_fit(digits[:50, :4]).transform(digits[:, :4]).any()
+
+
 def test_kernel_values_that_overflow(digits):
     """They are reported as such, without further warnings, and leave no trace."""
     model = KernelStream(2, kernel="poly", degree=30, random_state=0).fit(digits[:100])

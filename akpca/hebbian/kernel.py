@@ -119,12 +119,12 @@ def kernel_block(
     if len(small.C):
         extra = state.A[:, indices], state.AK @ rows.T, rows @ rows.T
     block = Block.of(state.S @ rows.T, rows[:, indices], *extra)
-    with np.errstate(all="ignore"):  # what overflows is found and reported right below
+    with np.errstate(all="ignore"):  # what overflows is found right below
         Theta, W, outputs, small = hebbian_steps(block, rates, small)
         growth = np.max(outputs**2) / max(block.sizes.max(), np.finfo(float).tiny)
+        Theta, W = Theta.astype(operator.dtype), W.astype(operator.dtype)
         if not (growth <= limit and np.isfinite(Theta).all() and np.isfinite(W).all()):
             raise DivergenceError(f"diverged at step {t}")
-    Theta, W = Theta.astype(operator.dtype), W.astype(operator.dtype)
     S = Theta @ state.S
     S[:, indices] += W
     AK = state.AK
@@ -169,6 +169,15 @@ def kernel_reconstruction_error(operator, A: np.ndarray) -> float:
     Y, YK = Y.astype(np.float64), YK.astype(np.float64)
     square = operator.frobenius_norm() ** 2 - 2 * np.sum(Y * YK) + np.sum((Y.T @ Y) ** 2)
     return float(np.sqrt(max(square, 0.0)))
+
+
+def check_scale(scale: float, n: int, dtype) -> None:
+    """Raise ValueError if squares of K', whose mean k'(x, x) is `scale`, vanish or overflow."""
+    limit = np.sqrt(np.finfo(dtype).max / n) / 100
+    if scale > 0 and not 1 / limit <= scale <= limit:
+        allowed = f"allowed in {dtype} are {1 / limit:.0e} to {limit:.0e}"
+        text = f"the kernel on X has a mean k(x, x) of {scale:.2g}; {allowed}"
+        raise ValueError(f"{text}: scale the data or the kernel")
 
 
 class Trials:
@@ -272,6 +281,7 @@ class Run:
         asked = gain = named_gain(gain, n_passes)
         plain, tuned = gain.without_adaptation().with_values(eta0=1.0), AUTO in (gain.eta0, gain.mu)
         n, trace = operator.shape[0], operator.trace()
+        check_scale(trace / n, n, operator.dtype)
         means = operator.means().astype(operator.dtype) if operator.center else None
         if isinstance(A, Integral):
             A = rng.standard_normal((A, n)) / np.sqrt(A * (max(trace, 0) or float(n)))

@@ -49,9 +49,16 @@ class StreamState:
 
 
 def kernel_values(kernel: Kernel, *samples: np.ndarray) -> np.ndarray:
-    """Return a kernel matrix in float64; raise ValueError if it is not finite."""
+    """Return a kernel matrix in float64; raise ValueError if it overflows or loses its digits."""
     with np.errstate(all="ignore"):  # what overflows is reported by the check
-        return np.asarray(check_finite(kernel(*samples), kernel), np.float64)
+        K = check_finite(kernel(*samples), kernel)
+    limits, largest = np.finfo(K.dtype), np.abs(K).max()
+    if 0 < largest < (least := limits.tiny / limits.eps):
+        raise ValueError(
+            f"{kernel!r} on X is at most {largest:.2g}; allowed in {K.dtype} are values of "
+            f"{least:.0e} and more: scale the data or choose other parameters"
+        )
+    return np.asarray(K, np.float64)
 
 
 def start_stream(
@@ -145,7 +152,7 @@ def compress(state: StreamState, kernel: Kernel, budget: int | None) -> StreamSt
     kept = np.sort(order[:budget])
     small = K[np.ix_(kept, kept)]
     # what rounding leaves of points that others span must not be divided by
-    jitter = 10 * len(kept) * np.finfo(state.points.dtype).eps * K.diagonal().max()
+    jitter = 10 * len(kept) * np.finfo(state.points.dtype).eps * (K.diagonal().max() or 1.0)
     factor = linalg.cho_factor(small + jitter * np.eye(len(kept)), lower=True)
     S = linalg.cho_solve(factor, K[kept] @ np.vstack([state.A, state.c]).T).T
     inner = S @ small @ S.T
