@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from numbers import Integral
 
 import numpy as np
+from scipy.linalg import issymmetric
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array
 from tqdm import tqdm
 
 from .eigen import leading_eigenpairs
@@ -25,11 +28,29 @@ from .operators import MatrixOperator
 from .threads import matmul, one_blas_thread
 
 
+def _check_count(name: str, value, largest: float = np.inf) -> None:
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not (whole and 1 <= value <= largest):
+        most = f" to {largest}, the number of samples" if np.isfinite(largest) else ""
+        raise ValueError(f"{name} must be an integer from 1{most or ' on'}, got {value!r}")
+
+
+def _check_matrix(K) -> np.ndarray:
+    K = check_array(K, dtype=[np.float64, np.float32], input_name="K")
+    rounding = 1e3 * np.finfo(K.dtype).eps * np.abs(K).max()
+    if K.shape[0] != K.shape[1] or not issymmetric(K, atol=rounding):
+        what = "one that is not" if K.shape[0] == K.shape[1] else f"shape {K.shape}"
+        raise ValueError(f"K must be a symmetric matrix of shape (l, l), got {what}")
+    return K
+
+
 def optimal_error(K: np.ndarray, n_components: int) -> float:
     """Return E_min, the smallest ||K - (A K)^T A K||_F (38) that r components can have.
 
     K is the centred kernel matrix, shape (l, l).
     """
+    K = _check_matrix(K)
+    _check_count("n_components", n_components, len(K))
     values, vectors, _ = leading_eigenpairs(K, n_components, random_state=0)
     # as explicit residual: a difference of squares would lose digits where the error is small
     rest = K - matmul(vectors * np.maximum(values, 0), vectors.T)
@@ -63,8 +84,14 @@ def excess_error_curve(
         Never NaN. A run that diverges has its errors up to the last whole pass, and np.inf from
         the pass on in which it diverged.
     """
-    operator = MatrixOperator(K)
-    optimum = optimal_error(K, n_components)
+    K = _check_matrix(K)
+    _check_count("n_passes", n_passes)
+    operator, optimum = MatrixOperator(K), optimal_error(K, n_components)
+    if optimum <= len(K) * np.finfo(K.dtype).eps * operator.frobenius_norm():
+        raise ValueError(
+            f"n_components={n_components} must be below the rank of K: E_min is 0 otherwise, and "
+            "E / E_min has no meaning"
+        )
     curve = np.full(n_passes, np.inf)
 
     def measure(state: HebbianProgress) -> None:
@@ -104,6 +131,10 @@ def excess_error_curves(
 
     With `verbose` there is a progress bar; `options` are passed on to :func:`excess_error_curve`.
     """
+    if not isinstance(gains, Mapping):
+        raise ValueError(f"gains must be a dictionary of gains by their names, got {gains!r}")
+    if not isinstance(seeds, Iterable) or isinstance(seeds, str):
+        raise ValueError(f"seeds must be a list or another iterable of integers, got {seeds!r}")
     seeds = list(seeds)  # an iterator has them only once
     tasks = [(name, seed) for name in gains for seed in seeds]
     curves: dict[str, list] = {name: [] for name in gains}

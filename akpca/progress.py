@@ -6,6 +6,7 @@ value, the fit ends there and keeps what it has. An interrupt does the same, wit
 
 from __future__ import annotations
 
+import sys
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -35,8 +36,18 @@ class FitProgress:
     model: Any
 
 
-def warn_interrupted(when: str, stacklevel: int = 3) -> None:
+def warn_user(text: str, category: type[Warning] = ConvergenceWarning) -> None:
+    """Warn with the line of the first caller outside of this package and of scikit-learn.
+
+    A fixed stack level would depend on decorators, pipelines and `fit_transform` in between.
+    """
+    level, frame = 2, sys._getframe(1)
+    rooms = (__name__.partition(".")[0], "sklearn")
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in rooms:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)
+
+
+def warn_interrupted(when: str, stacklevel: int | None = None) -> None:
     """Warn that the user has ended a fit, whose best model so far is kept."""
-    warnings.warn(
-        f"interrupted {when}: the best model so far is kept", ConvergenceWarning, stacklevel
-    )
+    warn_user(f"interrupted {when}: the best model so far is kept")

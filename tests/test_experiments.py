@@ -75,3 +75,54 @@ def test_curves_of_several_gains_and_seeds(K):
     for name, gain in gains.items():
         rows = [excess_error_curve(K, gain, 2, 3, random_state=seed) for seed in (4, 7)]
         np.testing.assert_array_equal(curves[name], rows)
+
+
+BAD_COUNTS = [2.0, 2.5, True, "2", 0, -1, None]
+
+
+@pytest.mark.parametrize("count", [*BAD_COUNTS, 61])
+def test_bad_numbers_of_components(K, count):
+    """What is not an integer in the range is refused by name, not rounded."""
+    match = rf"n_components must be an integer from 1 to 60, .*got {count!r}"
+    with pytest.raises(ValueError, match=match):
+        optimal_error(K, count)
+    with pytest.raises(ValueError, match=match):
+        excess_error_curve(K, "auto", count, 2)
+
+
+@pytest.mark.parametrize("count", BAD_COUNTS)
+def test_bad_numbers_of_passes(K, count):
+    """So are numbers of passes."""
+    with pytest.raises(ValueError, match=rf"n_passes must be an integer from 1 on, got {count!r}"):
+        excess_error_curve(K, "auto", 2, count)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "match"),
+    [
+        (np.ones((4, 3)), r"K must be a symmetric matrix of shape \(l, l\), got shape \(4, 3\)"),
+        (np.triu(np.ones((4, 4))), "K must be a symmetric matrix"),
+        (np.full((4, 4), np.nan), "K contains NaN"),
+        (np.ones(4), "Expected 2D array"),
+        (np.eye(4), "n_components=4 must be below the rank of K"),
+    ],
+)
+def test_bad_matrices(matrix, match):
+    """A matrix that can't be a centred kernel matrix, or that has no error left, is refused."""
+    with pytest.raises(ValueError, match=match):
+        excess_error_curve(matrix, "auto", len(matrix), 2)
+
+
+def test_bad_collections(K):
+    """Gains come by name, seeds one after another."""
+    with pytest.raises(ValueError, match="seeds must be a list"):
+        excess_error_curves(K, {"a": "auto"}, 2, 1, seeds=3)
+    with pytest.raises(ValueError, match="gains must be a dictionary"):
+        excess_error_curves(K, ["auto"], 2, 1, seeds=[0])
+
+
+def test_matrices_of_other_types(K):
+    """Nested lists and integers are matrices, too."""
+    assert optimal_error(K.tolist(), 2) == optimal_error(K, 2)
+    curve = excess_error_curve(np.diag([3, 2, 1]), "auto", 2, 2, random_state=0)
+    assert np.isfinite(curve).all()

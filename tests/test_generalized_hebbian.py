@@ -294,6 +294,79 @@ def test_auto_is_free_of_the_unit(X, rule, scale):
     )
 
 
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("gain", ["auto", Constant(0.1) * ReciprocalEigenvalues()])
+@pytest.mark.parametrize(
+    ("dtype", "exponents"),
+    [
+        (np.float64, [-996, -565, -300, -30, 30, 300, 498]),  # 1e-300 to 1e150
+        (np.float32, [-100, -66, 30, 54]),  # 1e-30 to 1e16
+    ],
+)
+def test_any_scale_of_the_data(X, rule, streamed, gain, dtype, exponents):
+    """Data times a power of two, even if their squares vanish, have the same components to the bit,
+    and mean, codes and variances in their unit, as far as these can be represented."""
+    X = X.astype(dtype)
+    model = GeneralizedHebbian(3, rule=rule, gain=gain, n_passes=2, random_state=0)
+    fit = lambda X: getattr(clone(model), "partial_fit" if streamed else "fit")(X)  # noqa: E731
+    expected = fit(X)
+    for exponent in exponents:
+        scaled = np.ldexp(X, exponent)
+        other = fit(scaled)
+        np.testing.assert_array_equal(other.components_, expected.components_)
+        np.testing.assert_array_equal(other.mean_, np.ldexp(expected.mean_, exponent))
+        codes = np.ldexp(other.transform(scaled), -exponent)
+        np.testing.assert_allclose(codes, expected.transform(X), rtol=1e-3, atol=1e-6)
+        with np.errstate(under="ignore"):
+            variance = np.ldexp(expected.explained_variance_, 2 * exponent)
+        np.testing.assert_allclose(other.explained_variance_, variance, rtol=1e-6, atol=1e-43)
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_values_whose_variance_overflows(X, method):
+    """They are refused, with the range that is allowed, and leave no trace in a stream."""
+    for dtype, scale in ((np.float32, 1e20), (np.float64, 1e155)):
+        large = (X * scale).astype(dtype)
+        with pytest.raises(
+            ValueError, match=rf"X has values of .* allowed in {dtype.__name__} are"
+        ):
+            getattr(GeneralizedHebbian(2), method)(large)
+    model = GeneralizedHebbian(2, random_state=0).partial_fit(X.astype(np.float32))
+    before = model.transform(X)
+    with pytest.raises(ValueError, match="allowed in float32"):
+        model.partial_fit(X * 1e25)
+    np.testing.assert_array_equal(model.transform(X), before)
+
+
+def test_a_stream_may_change_its_scale(X):
+    """Batches of zeros and of much smaller values may come first, and cutting changes nothing."""
+    parts = [np.zeros((3, 9)), X[:40] * 2.0**-400, np.zeros((2, 9)), X[40:]]
+    whole = GeneralizedHebbian(3, random_state=0).partial_fit(np.concatenate(parts))
+    stream = GeneralizedHebbian(3, random_state=0)
+    for part in parts:
+        stream.partial_fit(part)
+    for name in ("components_", "norms_", "mean_", "explained_variance_"):
+        np.testing.assert_allclose(
+            getattr(stream, name), getattr(whole, name), rtol=1e-10, atol=1e-12, err_msg=name
+        )
+    small = clone(stream).partial_fit(parts[0]).partial_fit(X[:40] * 2.0**-900)
+    expected = clone(stream).partial_fit(parts[0]).partial_fit(X[:40])
+    np.testing.assert_allclose(small.components_, expected.components_, atol=1e-10)
+
+
+def test_a_gain_of_ones_own_has_the_unit_of_the_data(X):
+    """eta0 times the square of a scale makes the same steps on data divided by it."""
+    exact = GeneralizedHebbian(3, gain=Constant(0.05), n_passes=2, random_state=0).fit(X)
+    gain = Constant(0.05 * 2.0**200) * Annealing(passes=1e9)
+    other = GeneralizedHebbian(3, gain=gain, n_passes=2, random_state=0).fit(X * 2.0**-100)
+    np.testing.assert_allclose(other.components_, exact.components_, atol=1e-6)
+    with pytest.raises(
+        DivergenceError, match=r"\|\|x\|\|\^2 up to [\d.]+e\+12[01], and a step is safe"
+    ):
+        GeneralizedHebbian(3, gain=Constant(0.05), random_state=0).fit(X * 2.0**200)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     n=st.integers(2, 120),
@@ -442,6 +515,20 @@ def test_interrupt_in_the_middle_of_a_pass(X, monkeypatch):
     assert np.isfinite(model.transform(X)).all()
 
 
+def test_interrupt_before_the_first_step(X, monkeypatch):
+    """An interrupt before anything is learned is raised and leaves the model as it was."""
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    model = GeneralizedHebbian(2, random_state=0).fit(X[:100])
+    before = model.transform(X)
+    monkeypatch.setattr(generalized, "linear_block", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X)
+    np.testing.assert_array_equal(model.transform(X), before)
+
+
 def test_progress_bar_only_if_asked(X, capsys):
     """verbose=False prints nothing."""
     GeneralizedHebbian(2, n_passes=2).fit(X)
@@ -497,6 +584,20 @@ def test_reconstruction_is_a_projection(X, rule):
     np.testing.assert_allclose(model.transform(rebuilt), codes, atol=1e-10)
     residual = X - rebuilt
     np.testing.assert_allclose(residual @ model.components_.T, 0, atol=1e-10)
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_the_callers_arrays_stay_apart(X, center):
+    """Samples and codes that are overwritten after a fit or a batch change nothing of the model."""
+    model = GeneralizedHebbian(2, center=center, random_state=0)
+    for method in (model.fit_transform, model.partial_fit):
+        samples = X.copy()
+        returned = method(samples)
+        codes = model.transform(X)
+        samples[:] = 7
+        if isinstance(returned, np.ndarray):
+            returned[:] = 7
+        np.testing.assert_array_equal(model.transform(X), codes)
 
 
 def test_same_seed_same_bits(X):

@@ -1,6 +1,10 @@
 """The kernel Hebbian family: blocks equal single steps, and convergence is to kernel PCA."""
 
 import pickle
+import signal
+import time
+import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -8,11 +12,19 @@ from helpers import assert_same_up_to_sign
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from akpca import DivergenceError, KernelHebbian, KernelPCA, reference
+from akpca import (
+    DivergenceError,
+    GeneralizedHebbian,
+    KernelHebbian,
+    KernelPCA,
+    KernelStream,
+    reference,
+)
 from akpca.hebbian import Annealing, Constant, kernel, kernel_reconstruction_error, make_gain, steps
 from akpca.kernels import RBF, Linear
 from akpca.operators import KernelOperator, MatrixOperator, NormalizedOperator
@@ -219,6 +231,26 @@ def test_eigenvalues_are_those_of_the_kernel_matrix(K):
     np.testing.assert_allclose(model.norms_, 1, rtol=1e-8)
 
 
+def test_a_wrong_order_is_reported_and_mended_by_pca():
+    """Components of length 1 whose eigenvalues rise give one warning, and a PCA of the codes sorts
+    them; components in order, or not yet of length 1, give none."""
+    X = load_digits().data[:200]
+    exact = KernelPCA(2, kernel="linear").fit(X)
+    model = KernelHebbian(2, kernel="linear", n_passes=10, random_state=5)
+    with pytest.warns(ConvergenceWarning, match="component 0 has a smaller eigenvalue") as caught:
+        codes = model.fit_transform(X)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    np.testing.assert_allclose(model.norms_, 1, atol=0.05)
+    sorted_codes = PCA().fit_transform(codes)
+    of = lambda codes: np.abs(np.sum(codes**2, axis=0) / exact.eigenvalues_ - 1).max()  # noqa: E731
+    assert of(sorted_codes) < 0.5 * of(codes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelHebbian(2, kernel="linear", random_state=3).fit(X)
+        KernelHebbian(4, kernel="linear", gain=Constant(1e-9), n_passes=1, random_state=0).fit(X)
+
+
 def test_linear_kernel_is_pca():
     """With the linear kernel the components are principal axes."""
     X = np.random.default_rng(0).normal(size=(100, 4)) * [5, 3, 1, 1]
@@ -247,6 +279,13 @@ def test_reconstruction_error(digits, K):
     operators = (MatrixOperator(K), KernelOperator(digits, RBF(gamma=0.05)))
     for operator in operators:
         np.testing.assert_allclose(kernel_reconstruction_error(operator, A), expected, rtol=1e-10)
+
+
+def test_reconstruction_error_needs_rows(K):
+    """Coefficients of another shape are refused by name."""
+    for A in (np.ones(L), np.ones((2, L - 1))):
+        with pytest.raises(ValueError, match=rf"A must have shape \(r, {L}\), got"):
+            kernel_reconstruction_error(MatrixOperator(K), A)
 
 
 # ------------------------------------------------------------------ divergence and tuning
@@ -291,11 +330,14 @@ def test_auto_retreats(digits, monkeypatch):
 
 
 def test_long_components_are_reported(digits):
-    """A component that stays far too long gives a warning, not silence."""
+    """A component that stays far too long gives one warning a fit, at the user's line."""
     init = 50 * start() / np.sqrt(0.3)
     model = KernelHebbian(R, gamma=0.05, gain=Constant(1e-9), init=init, n_passes=1, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="where 1 is right"):
+    with pytest.warns(ConvergenceWarning, match="where 1 is right") as caught:
         model.fit(digits)
+        model.fit_transform(digits)
+    assert {warning.filename for warning in caught} == {__file__}
+    assert len(caught) == 2
 
 
 # ------------------------------------------------------------------ use
@@ -390,6 +432,98 @@ def test_interrupt_within_a_pass(digits, monkeypatch):
     with pytest.warns(ConvergenceWarning, match="interrupted after 0 passes, 30 steps"):
         model.fit(digits)
     assert np.isfinite(model.transform(digits)).all()
+
+
+class Alarm(Exception):
+    """What a user's signal handler may raise."""
+
+
+@contextmanager
+def signal_after(seconds, kind):
+    """Raise an exception from a signal handler, if the time is over within a fit."""
+
+    def handler(_, frame):
+        while frame is not None:
+            if frame.f_code.co_name == "fit" and "akpca.hebbian" in frame.f_globals["__name__"]:
+                raise kind
+            frame = frame.f_back
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+INTERRUPTED = {
+    "plain": KernelHebbian(R, gain=Constant(0.1), block_size=2, n_passes=4, random_state=0),
+    "tuned": KernelHebbian(R, gain="KHA-SMD*", n_passes=4, random_state=0),
+    "GHA": GeneralizedHebbian(R, gain=Constant(0.01), block_size=2, n_passes=4, random_state=0),
+    "stream": KernelStream(R, gain=Constant(0.01), block_size=2, random_state=0),
+}
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers")
+@pytest.mark.parametrize("kind", [Alarm, KeyboardInterrupt])
+@pytest.mark.parametrize("name", INTERRUPTED)
+def test_signals_at_any_time(digits, name, kind):
+    """What a handler raises arrives as it is, never as a SystemError of compiled code; the model is
+    then the old one, or, interrupted in its passes, what was reached, with one warning; and the
+    next fit is undisturbed."""
+    model, expected = clone(INTERRUPTED[name]), clone(INTERRUPTED[name]).fit(digits)
+    begin = time.perf_counter()
+    other = model.fit(digits[:60]).transform(digits)
+    duration, rng = time.perf_counter() - begin, np.random.default_rng(0)
+    for moment in rng.uniform(0.01, 1.5, 40) * duration:
+        model.fit(digits[:60])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                with signal_after(moment, kind):
+                    model.fit(digits)
+            except kind:
+                assert not caught
+                np.testing.assert_array_equal(model.transform(digits), other)
+                continue
+        if any("interrupted" in str(warning.message) for warning in caught):
+            assert {warning.category for warning in caught} == {ConvergenceWarning}
+            assert sum("interrupted" in str(warning.message) for warning in caught) == 1
+            assert kind is KeyboardInterrupt
+            assert np.isfinite(model.transform(digits)).all()
+            assert 0 < model.n_steps_ <= expected.n_steps_
+            model.fit(digits)
+        np.testing.assert_array_equal(model.components_, expected.components_)
+
+
+def test_interrupt_before_the_first_step(digits, monkeypatch):
+    """An interrupt before anything is learned is raised and leaves the model as it was."""
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    model = KernelHebbian(R, gain=Constant(0.1), random_state=0).fit(digits[:60])
+    before = model.transform(digits)
+    monkeypatch.setattr(kernel, "kernel_block", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(digits)
+    np.testing.assert_array_equal(model.transform(digits), before)
+
+
+@pytest.mark.parametrize("gain", ["auto", Constant(0.1)])
+@pytest.mark.parametrize("kind", [DivergenceError, FloatingPointError])
+def test_errors_of_a_callback_are_its_own(digits, gain, kind):
+    """A callback's arithmetic error is raised as it is and is no divergence of the fit."""
+    calls = []
+
+    def callback(state):
+        calls.append(state.n_iter)
+        raise kind("mine")
+
+    with pytest.raises(kind, match=r"^mine$"):
+        KernelHebbian(R, gain=gain, n_passes=3, callback=callback, random_state=0).fit(digits)
+    assert calls == [1]
 
 
 def test_progress_is_shown(digits, capsys):
@@ -529,6 +663,48 @@ def test_callback_gets_a_fitted_model(digits):
     assert model.fit(digits).preimage_ is not model.fit(digits).preimage_
 
 
+@pytest.mark.parametrize("kind", ["stored", "swept", "precomputed", "sparse", "float32"])
+def test_the_callers_arrays_stay_apart(digits, kind):
+    """Samples, init and codes that are overwritten after a fit change nothing of the model."""
+    X, init = digits.copy(), start()
+    options = dict(gain=Constant(0.1), n_passes=2, init=init, random_state=0)
+    if kind == "precomputed":
+        X, options["kernel"] = RBF(gamma=0.05)(X), "precomputed"
+    elif kind == "sparse":
+        X = sparse.csr_matrix(X)
+    elif kind == "float32":
+        X, init = X.astype(np.float32), init.astype(np.float32)
+        options["init"] = init
+    elif kind == "swept":
+        options["memory_limit"] = 0
+    new, values = X[:20].copy(), X.data if kind == "sparse" else X
+    model = KernelHebbian(R, **options)
+    returned = model.fit_transform(X)
+    codes, fitted = model.transform(new), model.X_fit_.copy()
+    assert returned.flags.writeable
+    values[:], init[:], returned[:] = 7, 7, 7
+    np.testing.assert_array_equal(model.transform(new), codes)
+    assert abs(model.X_fit_ - fitted).max() == 0
+    assert not any(np.shares_memory(model._run.start, array) for array in (init, values))
+
+
+def test_a_callback_may_keep_and_change_what_it_gets(digits):
+    """Arrays of a report belong to the callback, not to the iteration that goes on."""
+
+    def spoil(state):
+        state.coefficients[:], state.log_gain[:], state.gain[:] = 7, 7, 7
+        state.eigenvalues[:] = 7
+
+    gain = make_gain("KHA-SMD*", eta0=1, mu=0.01)
+    model = KernelHebbian(R, gain=gain, n_passes=3, random_state=0)
+    expected = clone(model).fit(digits)
+    model.set_params(callback=spoil).fit(digits)
+    np.testing.assert_array_equal(model.components_, expected.components_)
+    model.set_params(callback=None, warm_start=True, n_passes=2).coefficients_[:] = 7
+    expected.set_params(warm_start=True, n_passes=2).fit(digits)
+    np.testing.assert_array_equal(model.fit(digits).components_, expected.components_)
+
+
 def test_sparse_samples(digits):
     """Sparse samples give the codes of dense ones."""
     model = KernelHebbian(R, gain=Constant(0.1), n_passes=2, random_state=0)
@@ -579,7 +755,56 @@ def test_bad_arguments(digits, parameters, match):
         KernelHebbian(**parameters).fit(digits)
 
 
-def test_constant_data():
-    """Samples without variance give codes of zero."""
-    model = KernelHebbian(2, random_state=0).fit(np.ones((20, 3)))
-    np.testing.assert_allclose(model.transform(np.ones((5, 3))), 0, atol=1e-6)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "cosine", "sigmoid"])
+@pytest.mark.parametrize("gain", ["auto", "KHA-SMD", Constant(0.1)])
+def test_constant_data(kernel, dtype, gain, form):
+    """Samples without variance give components and codes of zero, as with KernelPCA, not an error
+    or amplified rounding."""
+    for value in (0, 0.1, 1, 1e3):
+        X = np.full((20, 3), value, dtype) * np.array([1, 0.3, 1], dtype)
+        model = KernelHebbian(2, kernel=kernel, gain=gain, n_passes=2, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert not model.fit_transform(X).any()
+        assert not model.transform(X).any()
+        assert not model.eigenvalues_.any()
+        assert not model.norms_.any()
+
+
+@pytest.mark.parametrize("memory_limit", [0, 2e9])
+@pytest.mark.parametrize("gain", ["auto", "KHA-SMD", make_gain("KHA/et*", eta0=1)])
+def test_scales_of_the_kernel(digits, gain, memory_limit):
+    """Kernels whose squares fit the precision have the same components whatever their scale; others
+    are refused with the range that is allowed, before hundreds of warnings."""
+    options = dict(kernel="linear", gain=gain, n_passes=8, memory_limit=memory_limit)
+    fit = lambda X: KernelHebbian(2, random_state=0, **options).fit(X)  # noqa: E731
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for dtype, inside, outside in (
+            (np.float64, (-200, -60, 60, 200), (-500, -400, 300, 450)),
+            (np.float32, (-20, 18), (-45, -36, 36)),
+        ):
+            X = digits.astype(dtype)
+            for exponent in inside:
+                model = fit(np.ldexp(X, exponent))
+                values = np.linalg.svd(digits - digits.mean(axis=0))[1][:2] ** 2
+                found = np.ldexp(model.eigenvalues_.astype(np.float64), -2 * exponent)
+                assert found.sum() > 0.7 * values.sum()
+            for exponent in outside:
+                with pytest.raises(
+                    ValueError, match=f"kernel on X .* allowed in {dtype.__name__} are"
+                ):
+                    fit(np.ldexp(X, exponent))
+
+
+def test_a_start_with_a_row_of_zeros(digits, form):
+    """A component that starts at zero stays there and does the others no harm."""
+    gain, init = make_gain("KHA/et*", eta0=2), start()
+    init[-1] = 0
+    options = dict(gain=gain, n_passes=2, random_state=0)
+    model = KernelHebbian(R, init=init, **options).fit(digits)
+    fewer = KernelHebbian(R - 1, init=init[:-1], **options).fit(digits)
+    np.testing.assert_allclose(model.components_[:-1], fewer.components_, atol=1e-10)
+    assert not model.components_[-1].any()

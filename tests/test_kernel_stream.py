@@ -1,5 +1,7 @@
 """Kernel components of a stream: the linear algorithm in feature space, and its budget."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -156,6 +158,22 @@ def test_preimages_of_a_stream(digits):
         assert np.mean((decoded - digits) ** 2) < 0.7 * spread
 
 
+@pytest.mark.parametrize("budget", [None, 30, 200])
+@pytest.mark.parametrize("n", [20, 150])
+def test_the_callers_arrays_stay_apart(digits, budget, n):
+    """Samples and codes that are overwritten after a batch change nothing of the model."""
+    model = KernelStream(2, gamma=0.02, budget=budget, random_state=0)
+    for method in (model.fit, model.partial_fit):
+        X = digits[:n].copy()
+        method(X)
+        codes = model.transform(digits)
+        X[:] = 7
+        returned = model.transform(digits)
+        np.testing.assert_array_equal(returned, codes)
+        returned[:] = 7
+        np.testing.assert_array_equal(model.transform(digits), codes)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_precision(digits, dtype):
     """Outputs have the precision of the first samples."""
@@ -208,6 +226,82 @@ def test_progress_is_shown(digits, capsys):
     assert capsys.readouterr() == ("", "")
     KernelStream(2, random_state=0, verbose=True).fit(digits)
     assert "stream" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "cosine", "sigmoid"])
+def test_constant_data(digits, kernel, dtype):
+    """Samples without variance give codes of zero, up to rounding, and a stream that begins with
+    them learns as soon as others come."""
+    for value in (0, 0.1, 1, 1e3):
+        X = np.full((20, 64), value, dtype)
+        X[:, 1] *= dtype(0.3)
+        model = KernelStream(2, kernel=kernel, random_state=0)
+        codes, size = model.fit_transform(X), np.sqrt(abs(model.kernel_.diag(X)).max())
+        assert np.abs(codes).max() <= 10 * np.finfo(dtype).eps * size
+        if value <= 1:
+            more = digits[:200].astype(dtype)
+            model.partial_fit(X[:1]).partial_fit(more[:1]).partial_fit(more[1:])
+            exact = KernelPCA(2, kernel=kernel).fit(np.concatenate([X, X[:1], more]))
+            found, best = (m.transform(more).var(axis=0).sum() for m in (model, exact))
+            assert found > 0.5 * best
+            assert len(model.X_fit_) == model.n_samples_seen_ == 221
+
+
+def test_a_stream_may_begin_with_a_single_sample(digits):
+    """One component needs one sample to begin with; the next one gives a direction, and cutting
+    the rest makes no difference."""
+    fits = []
+    for cut in (2, 17, 100):
+        model = KernelStream(1, gamma=0.02, random_state=0).partial_fit(digits[:1])
+        model.partial_fit(digits[1:2])
+        for i in range(2, 200, cut):
+            model.partial_fit(digits[i : min(i + cut, 200)])
+        fits.append(model.transform(digits))
+    for codes in fits[1:]:
+        np.testing.assert_allclose(codes, fits[0], atol=1e-9)
+    exact = KernelPCA(1, kernel="rbf", gamma=0.02).fit_transform(digits[:200])
+    assert fits[0][:200].var() > 0.8 * exact.var()
+
+
+@pytest.mark.parametrize("budget", [None, 40])
+def test_fit_waits_for_samples_that_vary(digits, budget):
+    """If the first 100 samples of a fit are equal, those after them give the directions."""
+    X = np.concatenate([np.tile(digits[0], (250, 1)), digits[:150]])
+    model = KernelStream(3, gamma=0.02, budget=budget, random_state=0).fit(X)
+    exact = KernelPCA(3, kernel="rbf", gamma=0.02).fit(X)
+    found, best = (m.transform(digits).var(axis=0).sum() for m in (model, exact))
+    assert found > 0.7 * best
+    assert model.n_samples_seen_ == 400
+
+
+@pytest.mark.parametrize("budget", [None, 30])
+def test_scales_of_the_kernel(digits, budget):
+    """Very small and large kernel values are as good as others, unless they have lost their digits;
+    zeros have codes of zero."""
+    model = KernelStream(2, kernel="linear", budget=budget, random_state=0)
+    expected = model.fit(digits).components_
+    for exponent in (-450, 450):
+        scaled = model.fit(np.ldexp(digits, exponent)).components_
+        np.testing.assert_allclose(np.ldexp(scaled, exponent), expected, rtol=1e-6, atol=1e-9)
+    with pytest.raises(
+        ValueError, match=r"Linear.. on X is at most .* allowed in float64 are values"
+    ):
+        model.fit(digits * 1e-160)
+    assert not model.fit_transform(np.zeros((50, 4))).any()
+    assert model.partial_fit(digits[:50, :4]).transform(digits[:, :4]).any()
+
+
+def test_kernel_values_that_overflow(digits):
+    """They are reported as such, without further warnings, and leave no trace."""
+    model = KernelStream(2, kernel="poly", degree=30, random_state=0).fit(digits[:100])
+    before = model.transform(digits)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for method in (model.fit, model.partial_fit):
+            with pytest.raises(ValueError, match="gives NaN or infinity on X: scale the data"):
+                method(1e12 * digits)
+    np.testing.assert_array_equal(model.transform(digits), before)
 
 
 def test_callable_kernel(digits):

@@ -103,7 +103,8 @@ def adapting_steps(block, rates, state):
         y = np.dot(M, stack[j, 0])
         if every_step:
             a, u = np.dot(M, stack[j, 1]), np.dot(M, stack[j, 2])
-            eigenvalues = np.sqrt(np.diag(R) / np.diag(C))
+            for i in range(r):
+                eigenvalues[i] = np.sqrt(R[i, i] / C[i, i]) if C[i, i] > 0 else 0.0
             scale = _precondition(eigenvalues, rates.reciprocal, rates.normalised)
         if adapts:
             z = np.dot(N, stack[j, 0])

@@ -31,7 +31,8 @@ AUTO = "auto"
 def _check_number(name: str, value, low: float, *, high: float = np.inf, open_low=True) -> None:
     if isinstance(value, str) and value == AUTO and name in ("eta0", "mu"):
         return
-    inside = isinstance(value, Real) and (low < value if open_low else low <= value)
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    inside = number and (low < value if open_low else low <= value)
     if not (inside and value <= high and np.isfinite(value)):
         bound = f"> {low:g}" if open_low else f">= {low:g}"
         bound += f" and <= {high:g}" if np.isfinite(high) else ""
@@ -280,8 +281,15 @@ def make_gain(name: str, *, eta0=AUTO, tau: float | None = None, mu=AUTO, xi: fl
     >>> make_gain("KHA/ts", eta0=2, tau=1, mu=1)
     KHA/ts(eta0=2, tau=1 passes, mu=1, xi=0.99)
     """
-    letters = {text: code for code, text in _NAMES.items()}.get(name, name.removeprefix("KHA/"))
-    if letters == name or letters.strip("etns") or len(set(letters)) < len(letters):
+    letters = {text: code for code, text in _NAMES.items()}.get(name)
+    if letters is None and isinstance(name, str):
+        letters = name.removeprefix("KHA/")
+    if (
+        letters is None
+        or letters == name
+        or letters.strip("etns")
+        or len(set(letters)) < len(letters)
+    ):
         allowed = f"one of {', '.join(map(repr, _NAMES.values()))} or 'KHA/' with letters of 'ets'"
         raise ValueError(f"name must be {allowed}, got {name!r}")
     if tau is None:

@@ -17,6 +17,9 @@ The sum is about t lambda_i / (p + 1), so eta_i falls with time, and components 
 learn as fast as the others (Chen and Chang, 1995, with p = 0). The forgetting power p lets go of
 the outputs of early, wrong weights. The other terms bound what a single sample can do, be it the
 first or an outlier. All terms scale with the data, so the result does not depend on their unit.
+
+Steps are made with samples divided by a power of two near the largest value that has come. This
+changes no digit, and squares of very small or large values neither vanish nor overflow.
 """
 
 from __future__ import annotations
@@ -46,6 +49,8 @@ from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
 # p above: gains of about 8 / (t lambda_i). Smaller ones separate close eigenvalues too slowly,
 # larger ones follow every sample too far.
 FORGETTING = 7
+# The smallest power of two with all its digits.
+TINY = float(np.finfo(np.float64).tiny)
 
 
 class Track(NamedTuple):
@@ -64,26 +69,49 @@ class LinearState:
     track: Track
     total: np.ndarray  # (d,), sum of the samples behind the mean
     n_samples: int = 0  # number of them
+    unit: float = 1.0  # power of two by which samples are divided; `track` and `total` are in it
+
+    def in_unit(self, unit: float) -> LinearState:
+        """Return the state with a unit that is at least this one."""
+        if unit <= self.unit:
+            return self
+        ratio = self.unit / unit
+        track = self.track._replace(energy=self.track.energy * ratio**2)
+        return replace(self, track=track, total=self.total * ratio, unit=unit)
+
+
+def unit_of(X: np.ndarray) -> float:
+    """Return a power of two near the largest absolute value of X; the smallest one for zeros."""
+    largest = max(X.max(), -X.min())
+    return float(np.ldexp(1.0, max(np.frexp(largest)[1] - 1, -1022))) if largest > 0 else TINY
 
 
 def linear_block(state: LinearState, X, gain: Gain | None, shares, lower=True, n_samples=None):
-    """Return the state after `tracked_steps` for the rows of X, centred samples in float64."""
+    """Return the state after `tracked_steps` for the rows of X, centred samples in its unit."""
+    unit, scaled = state.unit, gain
+    if gain is not None and not gain.uses_eigenvalues:  # an eta0 per square of the data
+        eta0 = np.clip(gain.eta0 * unit * unit, TINY, np.finfo(np.float64).max)
+        scaled = gain.with_values(eta0=float(eta0))
     flops = 2 * len(X) * X.shape[1] * (len(X) + len(state.weights))
     with one_blas_thread(flops), np.errstate(all="ignore"):  # what overflows is found right below
         block = Block.of(state.weights @ X.T, X @ X.T)
-        Theta, C, track = tracked_steps(block, gain, state.track, shares, lower, n_samples)
+        Theta, C, track = tracked_steps(block, scaled, state.track, shares, lower, n_samples)
         weights = Theta @ state.weights + C @ X
-        check_lengths(np.sum(weights**2, axis=1), gain, track.t, block)
+        largest = block.sizes.max() * unit * unit
+        check_lengths(np.sum(weights**2, axis=1), gain, track.t, largest)
     return replace(state, weights=weights, track=track)
 
 
-def check_lengths(squares: np.ndarray, gain: Gain | None, t: int, block: Block) -> None:
-    """Raise a DivergenceError if components, of these squared lengths, have run away by step t."""
+def check_lengths(squares: np.ndarray, gain: Gain | None, t: int, largest: float) -> None:
+    """Raise a DivergenceError if components, of these squared lengths, have run away by step t.
+
+    `largest` is the largest ||x||^2 of the samples since the last check.
+    """
     if squares.max() <= RUNAWAY:  # which is false if it is not a number
         return
     advice = "the squares of these values overflow; scale the data"
     if gain is not None:
-        advice = f"samples here have ||x||^2 up to {block.sizes.max():.3g}, and a step is safe "
+        advice = f"samples here have ||x||^2 up to {largest:.3g}, and a step is safe "
         advice += "while gain * ||x||^2 < 1. Take a smaller eta0, or gain='auto'"
     problem = f"gain={gain or AUTO!r} is too large: the weights ran away by step {t}"
     raise DivergenceError(f"{problem}; {advice}")
@@ -278,8 +306,9 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def fit(self, X, y=None):
         """Make `n_passes` passes over X; return self.
 
-        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached. A gain that
-        is too large raises a :class:`akpca.DivergenceError` and leaves the estimator as it was.
+        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached; before the
+        first steps it is raised and leaves the estimator as it was. So does a
+        :class:`akpca.DivergenceError`, which says that a gain is too large.
 
         Parameters
         ----------
@@ -290,13 +319,14 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         X, gain, rng, state, n_iter = self._begin(X, goes_on, "fit")
         rng = deepcopy(rng) if goes_on else rng  # a fit that fails must not have drawn from it
         n, last = len(X), n_iter + self.n_passes
-        state = replace(state, total=X.sum(axis=0, dtype=np.float64), n_samples=n)
+        total = X.sum(axis=0, dtype=np.float64) / state.unit
+        state = replace(state, total=total, n_samples=n)
         mean, shares = (state.total / n, 1 - 1 / n) if self.center else (0.0, 1.0)
         try:
             for _ in tqdm(range(self.n_passes), "passes", disable=not self.verbose):
                 order = rng.permutation(n) if self.shuffle else np.arange(n)
                 for block in gen_batches(n, self.block_size):
-                    rows = X[order[block]].astype(np.float64) - mean
+                    rows = X[order[block]].astype(np.float64) / state.unit - mean
                     state = linear_block(state, rows, gain, shares, self.rule == "sanger", n)
                 n_iter += 1
                 if self.callback is not None:
@@ -304,7 +334,9 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                     if self.callback(FitProgress(n_iter, last, None, self)):
                         break
         except KeyboardInterrupt:
-            warn_interrupted(f"after {n_iter} passes, {state.track.t} steps", stacklevel=4)
+            if state.track.t == 0:  # nothing has been learned
+                raise
+            warn_interrupted(f"after {n_iter} passes, {state.track.t} steps")
         self._publish(state, X.dtype, rng, n_iter, X)
         return self
 
@@ -325,7 +357,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         first = not hasattr(self, "_state")
         X, gain, rng, state, n_iter = self._begin(X, not first, "partial_fit")
         for block in gen_batches(len(X), self.block_size):
-            rows = X[block].astype(np.float64)
+            rows = X[block].astype(np.float64) / state.unit
             counts = state.n_samples + 1 + np.arange(len(rows))
             # one running sum, in the order of the samples, however the stream is cut
             totals = np.cumsum(np.vstack([state.total, rows]), axis=0)[1:]
@@ -382,30 +414,40 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             both = f"min(n_samples, n_features), with n_samples={n} and " * (method == "fit")
             raise ValueError(f"n_components={r} must be between 1 and {both}n_features={d}")
         gain = checked_stream_gain(self.gain)
+        dtype = self.components_.dtype if goes_on else X.dtype
+        unit, limit = unit_of(X), np.sqrt(np.finfo(dtype).max / d) / 8
+        if unit > limit:
+            text = (
+                f"X has values of {unit:.2g} and more; allowed in {dtype} are at most {limit:.2g}"
+            )
+            raise ValueError(f"{text}, so that variances are finite: scale X")
         if not goes_on:
             rng = check_random_state(self.random_state)
             weights = np.ascontiguousarray(np.linalg.qr(rng.standard_normal((d, r)))[0].T)
-            return X, gain, rng, LinearState(weights, Track(np.zeros(r)), np.zeros(d)), 0
+            return X, gain, rng, LinearState(weights, Track(np.zeros(r)), np.zeros(d), 0, unit), 0
         if r != len(self._state.weights):
             raise ValueError(
                 f"n_components={r}, but this {type(self).__name__} goes on from "
                 f"{len(self._state.weights)} components; fit with warm_start=False to begin anew"
             )
-        return X, gain, self._rng, self._state, self.n_iter_
+        return X, gain, self._rng, self._state.in_unit(unit), self.n_iter_
 
     def _publish(self, state: LinearState, dtype, rng, n_iter: int, X=None) -> None:
         """Set all attributes; the variances are those of X if it is given."""
         norms = np.sqrt(np.sum(state.weights**2, axis=1))
         components = state.weights / np.where(norms > 0, norms, 1)[:, None]
         mean = state.total / state.n_samples if self.center else np.zeros_like(state.total)
+        unit = state.unit
         if X is None:
             shrink = np.where(norms > 0, norms**2, 1) * (state.track.weight or 1.0)
             variance = state.track.energy / shrink
         else:
             blocks = gen_batches(len(X), BLOCK_ROWS)
-            squares = sum(np.sum(((X[rows] - mean) @ components.T) ** 2, axis=0) for rows in blocks)
+            scaled = (X[rows].astype(np.float64) / unit - mean for rows in blocks)
+            squares = sum(np.sum((rows @ components.T) ** 2, axis=0) for rows in scaled)
             variance = squares / max(len(X) - self.center, 1)
         self._state, self._rng = state, rng
-        self.components_, self.mean_ = components.astype(dtype), mean.astype(dtype)
-        self.explained_variance_, self.norms_ = variance.astype(dtype), norms.astype(dtype)
+        self.components_, self.mean_ = components.astype(dtype), (mean * unit).astype(dtype)
+        self.explained_variance_ = (variance * unit * unit).astype(dtype)
+        self.norms_ = norms.astype(dtype)
         self.n_samples_seen_, self.n_steps_, self.n_iter_ = state.n_samples, state.track.t, n_iter

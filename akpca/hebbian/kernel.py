@@ -10,7 +10,6 @@ Notation and equation numbers: Günter, Schraudolph and Vishwanathan, JMLR 8, 20
 
 from __future__ import annotations
 
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -20,7 +19,6 @@ from numbers import Integral, Real
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state, gen_batches
 from tqdm import tqdm
 
@@ -29,13 +27,26 @@ from ..kernel_code import KernelCode
 from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from ..kernels import BLOCK_ROWS, check_finite
 from ..operators import KernelOperator, MatrixOperator
-from ..progress import FitProgress, warn_interrupted
+from ..progress import FitProgress, warn_interrupted, warn_user
 from ..threads import matmul, one_blas_thread
 from .gains import AUTO, Factor, Gain, named_gain
-from .steps import NONE, RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
+from .steps import (
+    NONE,
+    ROUNDING,
+    RUNAWAY,
+    Block,
+    DivergenceError,
+    SmallState,
+    estimated_eigenvalues,
+    hebbian_steps,
+)
 
 # Norm of a component at the end, where 1 is right, that is a failure.
 TOO_LONG = 2.0
+# Norms this near to 1 say that an iteration has converged, and eigenvalues that rise by more than
+# this factor that it has not: it stays near components in a wrong order, which a gain that has
+# fallen can't leave.
+RIGHT_LENGTH, RISE = 0.05, 1.02
 # Steps of a trial run of auto-tuning: at least so many, or a part of the samples; and how many
 # samples it is judged by.
 TRIAL_STEPS, TRIAL_PART, PROBES = 1000, 0.02, 256
@@ -89,7 +100,7 @@ def refresh(state: KernelState, gain: Gain, *, every_step: bool) -> KernelState:
     if not gain.uses_eigenvalues:
         return state
     C, R = (state.A @ state.A.T).astype(np.float64), (state.AK @ state.AK.T).astype(np.float64)
-    small = state.small._replace(eigenvalues=np.sqrt(R.diagonal() / C.diagonal()))  # (21)
+    small = state.small._replace(eigenvalues=estimated_eigenvalues(R, C))
     kept = {"C": C, "R": R} if every_step else {"C": NONE, "R": NONE}
     return replace(state, small=small._replace(**kept))
 
@@ -108,12 +119,12 @@ def kernel_block(
     if len(small.C):
         extra = state.A[:, indices], state.AK @ rows.T, rows @ rows.T
     block = Block.of(state.S @ rows.T, rows[:, indices], *extra)
-    with np.errstate(all="ignore"):  # what overflows is found and reported right below
+    with np.errstate(all="ignore"):  # what overflows is found right below
         Theta, W, outputs, small = hebbian_steps(block, rates, small)
         growth = np.max(outputs**2) / max(block.sizes.max(), np.finfo(float).tiny)
+        Theta, W = Theta.astype(operator.dtype), W.astype(operator.dtype)
         if not (growth <= limit and np.isfinite(Theta).all() and np.isfinite(W).all()):
             raise DivergenceError(f"diverged at step {t}")
-    Theta, W = Theta.astype(operator.dtype), W.astype(operator.dtype)
     S = Theta @ state.S
     S[:, indices] += W
     AK = state.AK
@@ -150,11 +161,23 @@ def kernel_reconstruction_error(operator, A: np.ndarray) -> float:
         K', which is not formed. Its Frobenius norm costs a third sweep.
     A : array-like of shape (r, l)
     """
-    Y = operator @ np.asarray(A).T
+    A, n = np.asarray(A), operator.shape[0]
+    if A.ndim != 2 or A.shape[1] != n:
+        raise ValueError(f"A must have shape (r, {n}), got {A.shape}")
+    Y = operator @ A.T
     YK = operator @ Y
     Y, YK = Y.astype(np.float64), YK.astype(np.float64)
     square = operator.frobenius_norm() ** 2 - 2 * np.sum(Y * YK) + np.sum((Y.T @ Y) ** 2)
     return float(np.sqrt(max(square, 0.0)))
+
+
+def check_scale(scale: float, n: int, dtype) -> None:
+    """Raise ValueError if squares of K', whose mean k'(x, x) is `scale`, vanish or overflow."""
+    limit = np.sqrt(np.finfo(dtype).max / n) / 100
+    if scale > 0 and not 1 / limit <= scale <= limit:
+        allowed = f"allowed in {dtype} are {1 / limit:.0e} to {limit:.0e}"
+        text = f"the kernel on X has a mean k(x, x) of {scale:.2g}; {allowed}"
+        raise ValueError(f"{text}: scale the data or the kernel")
 
 
 class Trials:
@@ -258,10 +281,14 @@ class Run:
         asked = gain = named_gain(gain, n_passes)
         plain, tuned = gain.without_adaptation().with_values(eta0=1.0), AUTO in (gain.eta0, gain.mu)
         n, trace = operator.shape[0], operator.trace()
+        check_scale(trace / n, n, operator.dtype)
         means = operator.means().astype(operator.dtype) if operator.center else None
         if isinstance(A, Integral):
             A = rng.standard_normal((A, n)) / np.sqrt(A * (max(trace, 0) or float(n)))
         A = np.ascontiguousarray(A, operator.dtype)
+        total = 0.0 if means is None else float(np.abs(means).sum(dtype=np.float64))
+        if abs(trace) <= ROUNDING * np.finfo(operator.dtype).eps * total:
+            A = np.zeros_like(A)  # no variance, no direction: zeros stay zeros
         order = rng.permutation(n)
         # the largest y^2 / k'(x, x) of some samples is a squared length to begin with
         some = order[:BLOCK_ROWS]
@@ -274,13 +301,17 @@ class Run:
         state = start_state(operator, A, gain, AK=AK)
         return cls(asked, gain, A, rng, rng.get_state(), order, means, state, options)
 
-    def one_pass(self, operator, bar: tqdm) -> None:
+    def one_pass(self, operator, bar: tqdm, last: int) -> None:
         """Make a pass. An interrupt leaves the state after the last whole block."""
         for state in run_pass(operator, self.state, self.gain, self.order, **self.options):
             self.state = state
             bar.update()
-        self.n_passes += 1
-        self.order = self.rng.permutation(operator.shape[0])
+        if self.n_passes + 1 == last:
+            self.check_length()
+        # at once, so that no interrupt comes in between
+        self.__dict__.update(
+            n_passes=self.n_passes + 1, order=self.rng.permutation(operator.shape[0])
+        )
 
     def check_length(self) -> None:
         """Raise DivergenceError if components are far too long, where a tuned gain is to blame."""
@@ -311,10 +342,10 @@ class Run:
             raise DivergenceError(
                 f"{self.gain!r} diverges, and no smaller gain may be tried: scale the data"
             ) from None
-        self.gain, self.n_passes = gain, 0
+        state = start_state(operator, self.start, gain)
         self.rng.set_state(self.rng_state)
-        self.state = start_state(operator, self.start, gain)
-        self.order = self.rng.permutation(operator.shape[0])
+        order = self.rng.permutation(operator.shape[0])
+        self.__dict__.update(gain=gain, n_passes=0, state=state, order=order)  # at once, as above
 
 
 @dataclass(frozen=True)
@@ -326,7 +357,7 @@ class HebbianProgress(FitProgress):
     n_iter, n_iter_max, loss, model
         As in :class:`akpca.progress.FitProgress`; the model is not fitted with its `preimage`.
     coefficients : ndarray of shape (r, l)
-        A, as the algorithm has it; not to be changed.
+        A, as the algorithm has it.
     eigenvalues : ndarray of shape (r,) or None
         Current estimates by (20), if the gain uses them.
     gain : ndarray of shape (r,)
@@ -399,6 +430,13 @@ class KernelHebbian(KernelEstimator):
         What was fitted.
     kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
         As in :class:`akpca.KernelPCA`.
+
+    Notes
+    -----
+    Components can stay near a wrong order, or mixed with each other, when the gain has become too
+    small to part them. If `eigenvalues_` show it, `fit` warns. A PCA of the codes, such as in
+    ``make_pipeline(KernelHebbian(r), PCA())``, gives the best components in the span that was
+    found, in order; `coefficients_` and `components_` stay those of the algorithm.
 
     See Also
     --------
@@ -484,8 +522,9 @@ class KernelHebbian(KernelEstimator):
     def fit(self, X, y=None):
         """Make `n_passes` passes over X.
 
-        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached. A gain that
-        is too large raises a :class:`akpca.DivergenceError` and leaves the estimator as it was.
+        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached; before the
+        first steps, as while a gain is tuned, it is raised and leaves the estimator as it was. So
+        does a :class:`akpca.DivergenceError`, which says that a gain is too large.
 
         Parameters
         ----------
@@ -498,19 +537,15 @@ class KernelHebbian(KernelEstimator):
         self : object
         """
         operator, points = self._make_operator(X)
-        self.X_fit_ = X if points is None else points
         run = self._begin(operator)
         try:
             self._iterate(operator, points, run)
         except KeyboardInterrupt:
-            warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps", stacklevel=4)
+            if run.state.t == 0:  # nothing has been learned
+                raise
+            warn_interrupted(f"after {run.n_passes} passes, {run.state.t} steps")
         code = self._publish(operator, points, run)
-        if self.norms_.max() > TOO_LONG:
-            text = (
-                f"components of norm {self.norms_.max():.2g}, where 1 is right: {self.gain_!r} was"
-            )
-            text += " too large at the start; give a smaller one, or a smaller init"
-            warnings.warn(text, ConvergenceWarning, stacklevel=3)
+        self._warn_of_failure()
         self._set_code(code)
         return self
 
@@ -521,15 +556,19 @@ class KernelHebbian(KernelEstimator):
     def _make_operator(self, X):
         """Return K', in memory if it may be, and the points by which new samples are encoded."""
         if isinstance(X, LinearOperator):
-            return X, self._check_operator(X)
-        X = self._validate(X)
+            points = self._check_operator(X)
+            self.X_fit_ = X if points is None else points
+            return X, points
+        X = self.X_fit_ = self._validate(X, copy=True)  # the caller's may change
         kernel = self._resolve_kernel(X.shape[1])
         if self.kernel == "precomputed":
             K = X.toarray() if sparse.issparse(X) else X.copy()  # to be centred in place
             return MatrixOperator.precomputed(K, center=self.center), None
         if X.dtype.itemsize * X.shape[0] ** 2 > self.memory_limit:
             return KernelOperator(X, kernel, center=self.center), X
-        return MatrixOperator(check_finite(kernel(X), kernel), center=self.center), X
+        with np.errstate(all="ignore"):  # what overflows is reported by the check
+            K = check_finite(kernel(X), kernel)
+        return MatrixOperator(K, center=self.center), X
 
     def _begin(self, operator) -> Run:
         """Return a new run, or the last one to go on with."""
@@ -549,7 +588,7 @@ class KernelHebbian(KernelEstimator):
             return replace(self._run, rng=deepcopy(self._run.rng), options=options)
         A = r
         if self.init is not None:
-            A = check_array(self.init, dtype=operator.dtype, input_name="init")
+            A = check_array(self.init, dtype=operator.dtype, copy=True, input_name="init")
             if A.shape != shape:
                 raise ValueError(f"init must have shape {shape}, got {A.shape}")
         rng = check_random_state(self.random_state)
@@ -562,16 +601,31 @@ class KernelHebbian(KernelEstimator):
         with tqdm(total=n_blocks * self.n_passes, desc=name, unit="block", disable=quiet) as bar:
             while run.n_passes < last and not stop:
                 try:
-                    run.one_pass(operator, bar)
-                    if self.callback is not None:
-                        self._code, self._decoder = self._publish(operator, points, run), None
-                        stop = self.callback(self._report(run, last))
-                    if run.n_passes == last:
-                        run.check_length()
+                    run.one_pass(operator, bar, last)
                 except DivergenceError as error:
                     run.retreat(operator, error, self.n_passes)
-                    last, stop = self.n_passes, False
+                    last = self.n_passes
                     bar.reset()
+                    continue
+                if self.callback is not None:  # whose errors are its own, also a DivergenceError
+                    self._code, self._decoder = self._publish(operator, points, run), None
+                    stop = self.callback(self._report(run, last))
+
+    def _warn_of_failure(self) -> None:
+        norms, values = self.norms_, self.eigenvalues_
+        later = np.maximum.accumulate(values[::-1])[::-1]
+        wrong = np.flatnonzero(later > RISE * values)
+        if norms.max() > TOO_LONG:
+            text = f"components of norm {norms.max():.2g}, where 1 is right: {self.gain_!r}"
+            warn_user(f"{text} was too large at the start; give a smaller one, or a smaller init")
+        elif len(wrong) and np.abs(norms - 1).max() <= RIGHT_LENGTH:
+            text = (
+                f"component {wrong[0]} has a smaller eigenvalue than one after it: they are in a "
+            )
+            text += (
+                "wrong order, or mixed. A PCA of the codes sorts them; another random_state, or "
+            )
+            warn_user(f"{text}a gain that is annealed later, may find them")
 
     def _report(self, run: Run, last: int) -> HebbianProgress:
         state, gain = refresh(run.state, run.gain, every_step=False), run.gain
@@ -579,7 +633,7 @@ class KernelHebbian(KernelEstimator):
         values = gain(state.t, eigenvalues, len(run.order))
         scale = float(values[0] * eigenvalues[0])
         found = eigenvalues if gain.uses_eigenvalues else None
-        parts = state.A, found, values * np.exp(rho), scale, rho
+        parts = self.coefficients_, found, values * np.exp(rho), scale, rho.copy()
         return HebbianProgress(run.n_passes, last, None, self, *parts)
 
     def _publish(self, operator, points, run: Run) -> KernelCode:
@@ -592,7 +646,7 @@ class KernelHebbian(KernelEstimator):
         values = np.sqrt(np.sum(AK**2, axis=1) / np.where(sizes > 0, sizes, 1))
         # a component without variance has no direction: code 0
         scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)
-        self._run, self.gain_, self.norms_, self.coefficients_ = run, run.gain, norms, A
+        self._run, self.gain_, self.norms_, self.coefficients_ = run, run.gain, norms, A.copy()
         self.eigenvalues_ = values.astype(A.dtype)
         self.components_ = (scale[:, None] * A64).astype(A.dtype)
         self.n_iter_, self.n_steps_, self.n_samples_seen_ = run.n_passes, run.state.t, n

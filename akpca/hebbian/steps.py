@@ -22,6 +22,8 @@ Notation and equation numbers: Günter, Schraudolph and Vishwanathan, JMLR 8, 20
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
@@ -33,6 +35,8 @@ from .gains import Rates, precondition
 # Components whose squared length has grown by this factor will not come back: the length of a
 # unit vector is stable only as long as gain * y^2 < 2.
 RUNAWAY = 1e2
+# What centring leaves of kernel values is rounding below this many units of their precision.
+ROUNDING = 8
 # Instead of a product that is not kept.
 NONE = np.zeros((0, 0))
 
@@ -91,7 +95,7 @@ def hebbian_steps(
     """
     rows = block.stack.shape[2] - len(block.stack)
     plain, adapting = step_functions()
-    with one_blas_thread():
+    with one_blas_thread(), _signals_delivered():
         if not (len(state.gram) or len(state.C)):
             gains = np.multiply.outer(rates.schedule, rates.scale)
             M, outputs = plain(np.ascontiguousarray(block.stack[:, 0]), gains, lower)
@@ -101,6 +105,21 @@ def hebbian_steps(
             if rates.adapts:
                 M = np.concatenate([M, N])
     return M[:, :rows], M[:, rows:], outputs, state
+
+
+@contextmanager
+def _signals_delivered() -> Iterator[None]:
+    """Raise what a signal handler has raised, such as KeyboardInterrupt, as it is.
+
+    If it is raised while numba turns results into arrays, it arrives as the cause of a SystemError.
+    """
+    try:
+        yield
+    except SystemError as error:
+        cause: BaseException = error
+        while isinstance(cause, SystemError) and cause.__cause__ is not None:
+            cause = cause.__cause__
+        raise cause from None
 
 
 @cache
@@ -152,7 +171,7 @@ def adapting_steps(block, rates, state):
         products = M.dot(block.stack[j].T)  # y, A e_p and A K' k'
         y = products[:, 0]
         if len(C):
-            eigenvalues = np.sqrt(R.diagonal() / C.diagonal())  # (20)
+            eigenvalues = estimated_eigenvalues(R, C)
             scale = precondition(eigenvalues, rates.reciprocal, rates.normalised)  # (19) or (22)
         d = rates.schedule[j] * scale
         if rates.adapts:
@@ -180,6 +199,12 @@ def adapting_steps(block, rates, state):
         M[:, rows + j] = w
         outputs[:, j] = y
     return M, N, outputs, (rho, eigenvalues, gram, cross, C, R)
+
+
+def estimated_eigenvalues(R: np.ndarray, C: np.ndarray) -> np.ndarray:
+    """Return ||A_i K'|| / ||A_i|| (20) from A K'^2 A^T and A A^T; 0 for a row of zeros."""
+    squares, sizes = R.diagonal(), C.diagonal()
+    return np.sqrt(np.divide(squares, sizes, out=np.zeros_like(squares), where=sizes > 0))
 
 
 def _two_sided(Q, T, s, w, size):

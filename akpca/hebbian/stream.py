@@ -23,11 +23,11 @@ from tqdm import tqdm
 from ..fitting import Interval, StrOptions, fit_method
 from ..kernel_code import KernelCode
 from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
-from ..kernels import Kernel
+from ..kernels import Kernel, check_finite
 from ..threads import one_blas_thread
 from .gains import AUTO, Factor, Gain
 from .generalized import Track, check_lengths, checked_stream_gain, tracked_steps
-from .steps import Block
+from .steps import ROUNDING, Block
 
 # Samples from which `fit` draws its start.
 START_SAMPLES = 100
@@ -48,16 +48,50 @@ class StreamState:
     lost: float = 0.0  # sum over projections of the largest relative loss of a squared norm
 
 
-def start_stream(X: np.ndarray, kernel: Kernel, r: int, rng, *, center: bool) -> StreamState:
-    """Return r random unit vectors in the span of the first samples, before any step."""
-    K = np.asarray(kernel(X), np.float64)
-    G = rng.standard_normal((r, len(X)))
-    if center:
-        G -= G.mean(axis=1, keepdims=True)
-    squares = np.einsum("ij,jk,ik->i", G, K, G)
-    G /= np.sqrt(np.where(squares > 0, squares, 1))[:, None]
-    zero = np.zeros(r)
-    return StreamState(X, G, np.zeros(len(X)), zero, 0.0, G @ K @ G.T, Track(zero))
+def kernel_values(kernel: Kernel, *samples: np.ndarray) -> np.ndarray:
+    """Return a kernel matrix in float64; raise ValueError if it overflows or loses its digits."""
+    with np.errstate(all="ignore"):  # what overflows is reported by the check
+        K = check_finite(kernel(*samples), kernel)
+    limits, largest = np.finfo(K.dtype), np.abs(K).max()
+    if 0 < largest < (least := limits.tiny / limits.eps):
+        raise ValueError(
+            f"{kernel!r} on X is at most {largest:.2g}; allowed in {K.dtype} are values of "
+            f"{least:.0e} and more: scale the data or choose other parameters"
+        )
+    return np.asarray(K, np.float64)
+
+
+def start_stream(
+    X: np.ndarray, kernel: Kernel, r: int, rng, *, center: bool, before: StreamState | None = None
+) -> StreamState:
+    """Return r random unit vectors in the span of (centred) samples, before their steps.
+
+    `before` is where the stream stands, if it has samples that gave no direction. If these don't
+    either, as they are all equal or zero, the vectors are zero.
+    """
+    if before is None:
+        zero = np.zeros(r)
+        empty = X[:0], np.zeros((r, 0)), np.zeros(0)
+        before = StreamState(*empty, zero, 0.0, np.zeros((r, r)), Track(zero))
+    m, n, old = len(X), before.track.t, len(before.points)
+    K, square = kernel_values(kernel, X), before.mean_square
+    with_mean = before.c @ kernel_values(kernel, before.points, X) if old else np.zeros(m)
+    # row i is sum_j G_ij phi(x_j) + h_i mu, with the mean mu before
+    G, h = rng.standard_normal((r, m)), np.zeros(r)
+    if center:  # by the mean of all samples
+        shares = G.sum(axis=1) / (n + m)
+        G, h = G - shares[:, None], -n * shares
+    cross = np.multiply.outer(h, G @ with_mean)
+    gram = G @ K @ G.T + cross + cross.T + square * np.multiply.outer(h, h)
+    rounding = ROUNDING * np.finfo(X.dtype).eps * np.sqrt(m) * max(np.abs(K).max(), square)
+    squares, sizes = gram.diagonal(), np.sum(G**2, axis=1)
+    scale = 1 / np.sqrt(np.where(squares > 0, squares, 1))
+    scale = scale * (squares > rounding * sizes).any()
+    A = scale[:, None] * np.hstack([np.multiply.outer(h, before.c), G])
+    along = scale * (G @ with_mean + square * h)
+    points, c = np.concatenate([before.points, X]), np.append(before.c, np.zeros(m))
+    gram = gram * np.multiply.outer(scale, scale)
+    return StreamState(points, A, c, along, square, gram, before.track, lost=before.lost)
 
 
 def stream_block(
@@ -65,8 +99,7 @@ def stream_block(
 ) -> StreamState:
     """Return the state after `tracked_steps` for the rows of X, which join the points."""
     b, n = len(X), state.track.t
-    new = np.asarray(kernel(state.points, X), np.float64)
-    own = np.asarray(kernel(X), np.float64)
+    new, own = kernel_values(kernel, state.points, X), kernel_values(kernel, X)
     outputs, with_mean = state.A @ new, state.c @ new
     # sample j less the running mean: row j of L Phi_b, less share g_j of the mean before
     counts = n + 1.0 + np.arange(b) if center else np.full(b, np.inf)  # then L = I and g = 0
@@ -74,12 +107,16 @@ def stream_block(
     centred = outputs @ L.T - np.multiply.outer(state.along, g)
     cross = np.multiply.outer(L @ with_mean, g)
     inner = L @ own @ L.T - cross - cross.T + state.mean_square * np.multiply.outer(g, g)
+    if center:  # a sample that is at the mean, but for rounding, asks for no step
+        rounding = ROUNDING * np.finfo(X.dtype).eps * (own.diagonal() + state.mean_square)
+        moves = inner.diagonal() > rounding
+        centred, inner = centred * moves, inner * np.multiply.outer(moves, moves)
     with np.errstate(all="ignore"):  # what overflows is found right below
         block = Block.of(centred, inner)
         Theta, C, track = tracked_steps(block, gain, state.track, 1 - 1 / counts)
         TG = Theta @ centred @ C.T
         gram = Theta @ state.gram @ Theta.T + TG + TG.T + C @ inner @ C.T
-        check_lengths(gram.diagonal(), gain, track.t, block)
+        check_lengths(gram.diagonal(), gain, track.t, block.sizes.max())
     A = np.hstack([Theta @ state.A - np.multiply.outer(C @ g, state.c), C @ L])
     c, along, mean_square = np.append(state.c, np.zeros(b)), state.along, 0.0
     if center:
@@ -94,26 +131,28 @@ def stream_block(
     return StreamState(points, A, c, along, mean_square, gram, track, K, state.lost)
 
 
-def merge_start(state: StreamState, m: int) -> StreamState:
-    """Return the state with each of the first m points united with its copy, m places later."""
-    A, c = state.A[:, m:].copy(), state.c[m:].copy()
-    A[:, :m] += state.A[:, :m]
-    c[:m] += state.c[:m]
-    return replace(state, points=state.points[m:], A=A, c=c)
+def merge_start(state: StreamState, m: int, skip: int = 0) -> StreamState:
+    """Return the state with m points, after some others, united with their copies, m places on."""
+    first, copies = slice(skip, skip + m), slice(skip + m, skip + 2 * m)
+    A, c = state.A.copy(), state.c.copy()
+    A[:, copies] += A[:, first]
+    c[copies] += c[first]
+    points, A, c = (np.delete(array, first, axis=-1) for array in (state.points.T, A, c))
+    return replace(state, points=np.ascontiguousarray(points.T), A=A, c=c)
 
 
 def compress(state: StreamState, kernel: Kernel, budget: int | None) -> StreamState:
     """Return the state projected on the span of at most `budget` of its points; None keeps all."""
     if budget is None:
         return state
-    K = np.asarray(kernel(state.points), np.float64) if state.K is None else state.K
+    K = kernel_values(kernel, state.points) if state.K is None else state.K
     if len(K) <= budget:
         return replace(state, K=K)
     order = linalg.lapack.dpstrf(K, lower=1)[1] - 1
     kept = np.sort(order[:budget])
     small = K[np.ix_(kept, kept)]
     # what rounding leaves of points that others span must not be divided by
-    jitter = 10 * len(kept) * np.finfo(state.points.dtype).eps * K.diagonal().max()
+    jitter = 10 * len(kept) * np.finfo(state.points.dtype).eps * (K.diagonal().max() or 1.0)
     factor = linalg.cho_factor(small + jitter * np.eye(len(kept)), lower=True)
     S = linalg.cho_solve(factor, K[kept] @ np.vstack([state.A, state.c]).T).T
     inner = S @ small @ S.T
@@ -244,7 +283,7 @@ class KernelStream(KernelEstimator):
     def partial_fit(self, X, y=None):
         """Take in the next samples of a stream, one step each; return self.
 
-        After the first call, whose samples give the directions to start from, it makes no
+        The first call whose samples vary gives the directions to start from; after it, it makes no
         difference beyond rounding how a stream is cut, unless there is a `budget`. If a gain that
         was given is too large, a :class:`akpca.DivergenceError` is raised and nothing of X is kept.
 
@@ -264,19 +303,23 @@ class KernelStream(KernelEstimator):
         if not first and (before := len(self.components_)) != r:
             name = type(self).__name__
             raise ValueError(f"n_components={r}, but this {name} goes on from {before} components")
+        dtype = X.dtype if first else self.components_.dtype
         kernel = self._resolve_kernel(X.shape[1]) if first else self.kernel_
-        if first:
-            start, rest = X[:n_start], X[n_start or len(X) :]
-            if len(start) < r:
-                problem = f"the first samples of a stream must be at least n_components={r}"
-                raise ValueError(f"{problem}, got {len(start)}")
-            rng = check_random_state(self.random_state)
-            state = start_stream(start, kernel, r, rng, center=self.center)
-            state = merge_start(self._steps(state, start, gain, None), len(start))
-        else:
-            state, rest = self._state, X
-        state = self._steps(compress(state, kernel, self.budget), rest, gain, self.budget)
-        self._publish(state, X.dtype if first else self.components_.dtype)
+        state = None if first else self._state
+        if first and len(X[:n_start]) < r:
+            problem = f"the first samples of a stream must be at least n_components={r}"
+            raise ValueError(f"{problem}, got {len(X)}")
+        rng = check_random_state(self.random_state)
+        while len(X):
+            if state is None or not state.gram.any():  # no sample has given a direction so far
+                start, X = X[:n_start], X[n_start or len(X) :]
+                old = 0 if state is None else len(state.points)
+                state = start_stream(start, kernel, r, rng, center=self.center, before=state)
+                state = merge_start(self._steps(state, start, gain, None), len(start), old)
+                state = compress(state, kernel, self.budget)
+            else:
+                state, X = self._steps(state, X, gain, self.budget), X[:0]
+        self._publish(state, dtype)
         return self
 
     def _steps(self, state: StreamState, X, gain, budget) -> StreamState:
