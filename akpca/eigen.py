@@ -70,7 +70,7 @@ def leading_eigenpairs(
     Parameters
     ----------
     K : ndarray of shape (n, n)
-        Symmetric; only one triangle is read.
+        Symmetric.
     k : int
         At least 1 and at most n.
     solver : {'auto', 'dense', 'arpack', 'randomized'}, default='auto'
@@ -107,12 +107,25 @@ def leading_eigenpairs(
         values = s * np.sign(np.einsum("ij,ji->j", vectors, Vt))
     if used == "dense":
         with one_blas_thread(flops=lapack_work(n, n)):
-            # the transpose is the same matrix in LAPACK's order, so that nothing is copied
-            values, vectors = linalg.eigh(
-                K.T, subset_by_index=(n - k, n - 1), overwrite_a=overwrite, check_finite=False
-            )
+            values, vectors = _lapack(K, k, overwrite)
     order = np.argsort(values)[::-1]
     return values[order], vectors[:, order], used
+
+
+def _lapack(K, k, overwrite):
+    """Return the k largest eigenpairs, in ascending order."""
+    n, diagonal = len(K), K.diagonal().copy()
+    # the transpose is the same matrix in LAPACK's order, so that nothing is copied
+    options = {"overwrite_a": overwrite, "check_finite": False}
+    values, vectors = linalg.eigh(K.T, subset_by_index=(n - k, n - 1), **options)
+    if len(values) < k:
+        # Among repeated eigenvalues this selects too few. It overwrites one triangle at most: all
+        # pairs are found from the other one.
+        if overwrite:
+            np.fill_diagonal(K, diagonal)
+        values, vectors = linalg.eigh(K.T, lower=False, driver="evd", **options)
+        values, vectors = values[-k:], vectors[:, -k:]
+    return values, vectors
 
 
 def _arpack(K, k, tol, max_iter, random_state):

@@ -615,3 +615,13 @@ def test_centring_that_cancels_leaves_no_noise():
     X[0] += 1e-7
     model = KernelPCA(kernel=Polynomial(degree=2, gamma=1, coef0=0)).fit(X)
     assert model.eigenvalues_.shape == (0,)
+
+
+@pytest.mark.parametrize(("kernel", "n"), [("rbf", 128), ("linear", 100), ("laplacian", 300)])
+def test_one_hot_data_have_all_their_components(kernel, n):
+    """n_components columns come back although all eigenvalues but one are equal."""
+    model = KernelPCA(10, kernel=kernel)
+    codes = model.fit_transform(np.eye(n))
+    assert codes.shape == (n, 10)
+    np.testing.assert_allclose(model.transform(np.eye(n)), codes, atol=1e-9)
+    np.testing.assert_allclose(model.eigenvalues_, model.eigenvalues_[0])
