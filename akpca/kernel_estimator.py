@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .fitting import Interval, StrOptions
 from .kernel_code import KernelCode
-from .kernels import KERNELS, Kernel, gamma_of, resolve_kernel, with_gamma
+from .kernels import KERNELS, Kernel, Linear, check_finite, gamma_of, resolve_kernel, with_gamma
 from .preimage import PREIMAGES, Preimage, RidgePreimage, make_preimage, scale_gamma
 
 KERNEL_CONSTRAINTS: dict = {
@@ -94,6 +94,17 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         own = isinstance(self.kernel, Kernel)  # with its own gamma
         self.gamma_ = gamma_of(self.kernel_, n_features) if own else gamma
         return self.kernel_
+
+    def _best_origin(self, X):
+        """Return the mean of dense samples, shape (n_features,), or None if the origin matters.
+
+        Without it, the linear kernel of data far from the origin would be rounded to more than
+        their variance. Centred components do not depend on it.
+        """
+        if not (self.center and isinstance(self.kernel_, Linear) and isinstance(X, np.ndarray)):
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            return check_finite(X.mean(axis=0, dtype=np.float64), self.kernel_).astype(X.dtype)
 
     def _check_operator(self, operator: LinearOperator):
         """Set the attributes that depend on X from an operator; return its points."""

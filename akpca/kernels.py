@@ -433,10 +433,12 @@ def centering_shift(means: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def center_in_place(K: np.ndarray, means: np.ndarray) -> None:
     """Centre a symmetric kernel matrix in feature space, K <- H K H, from its row means."""
     with np.errstate(invalid="ignore"):  # callers check the means for NaN
-        shift = centering_shift(means, K.dtype)
+        # A shift rounded to float32 would be wrong by the same amount in a whole row, which adds up
+        # in eigenvalues; the errors of single entries do not.
+        shift = centering_shift(means, np.float64)
         for rows in gen_batches(len(K), BLOCK_ROWS):
-            K[rows] -= shift
-            K[rows] -= shift[rows, None]
+            for part_of_shift in (shift, shift[rows, None]):
+                np.subtract(K[rows], part_of_shift, out=K[rows], casting="same_kind")
 
 
 def _combined(make: type[Kernel], *parts) -> Kernel:

@@ -345,6 +345,7 @@ class MatrixOperator(CenteredOperator):
         self._means = row_means(K) if means is None else means
         if center and means is None:
             center_in_place(K, self._means)
+        self._diagonal = K.diagonal().copy()  # a solver may overwrite K
 
     @classmethod
     def precomputed(cls, K: np.ndarray, *, center: bool) -> MatrixOperator:
@@ -377,16 +378,16 @@ class MatrixOperator(CenteredOperator):
 
     def plain_diagonal(self):  # noqa: D102
         shift = 2 * centering_shift(self._means, np.float64) if self.center else 0.0
-        return self.K.diagonal() + shift
+        return self._diagonal + shift
 
     def rows(self, indices):  # noqa: D102
         return self.K[indices]
 
     def diagonal(self):  # noqa: D102
-        return self.K.diagonal()
+        return self._diagonal
 
     def trace(self):  # noqa: D102
-        return float(np.trace(self.K, dtype=np.float64))
+        return float(self._diagonal.sum(dtype=np.float64))
 
     def frobenius_norm(self):  # noqa: D102
         return float(np.sqrt(np.einsum("ij,ij->", self.K, self.K, dtype=np.float64)))

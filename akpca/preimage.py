@@ -432,13 +432,12 @@ class DistancePreimage(Preimage):
 
     def _fit(self, code):
         self._count = min(self.n_neighbors, len(code.targets))
-        self._target_norms = code.kernel.diag(code.targets)
         n_codes, d = code.targets.shape
         self._block_rows = max(1, MAX_TEMPORARY_VALUES // max(self._count * d, n_codes))
 
     def _decode(self, Y):
         products = self.code_.inner_products(Y)
-        squared = self.code_.squared_norms(Y)[:, None] + self._target_norms - 2 * products
+        squared = self.code_.squared_norms(Y)[:, None] + self.code_.target_norms - 2 * products
         nearest = np.argpartition(squared, self._count - 1, axis=1)[:, : self._count]
         neighbors = self.code_.targets[nearest]
         squared, products = (np.take_along_axis(a, nearest, axis=1) for a in (squared, products))

@@ -63,7 +63,7 @@ def test_what_has_no_error_is_refused(X, X_hat, message):
 
 def test_sparse_and_too_far():
     """Sparse matrices and reconstructions beyond the range are refused with the reason."""
-    with pytest.raises(TypeError, match="[Ss]parse"):
+    with pytest.raises(TypeError, match="parse"):
         relative_error(sparse.eye(3), np.eye(3))
     with pytest.raises(ValueError, match="X_hat is too far"):
         relative_error(np.full((2, 2), 1e-200), np.full((2, 2), 1e200))
