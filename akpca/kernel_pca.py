@@ -83,7 +83,8 @@ class KernelPCA(KernelEstimator):
     remove_zero_eig : bool, default=False
         Drop components of eigenvalue zero, so that fewer than n_components may be left.
     random_state : int, RandomState instance or None, default=None
-        Determines the starting vectors of all solvers but 'dense'.
+        Determines the starting vectors of all solvers but 'dense', and the centres of a learned
+        inverse above `memory_limit`.
     copy_X : bool, default=True
         Copy X. False saves memory; do not change X then. A precomputed kernel is centred in place.
     n_jobs : int, default=None
@@ -97,9 +98,12 @@ class KernelPCA(KernelEstimator):
         Decoder of `inverse_transform`, from :mod:`akpca.preimage`, which needs no
         `fit_inverse_transform`. None is the learned inverse, if there is one.
     memory_limit : float, default=2e9
-        Bytes that 'auto' may spend on a kernel matrix, before it uses a matrix-free solver.
+        Bytes that 'auto' may spend on a kernel matrix, before it uses a matrix-free solver, and
+        that the learned inverse and preimage='ridge' may spend, before they take some of the
+        samples as centres instead of all (see :class:`akpca.preimage.RidgePreimage`).
     verbose : bool, default=False
-        Show the progress of a matrix-free solver.
+        Show the progress of what takes several sweeps or blocks: a matrix-free solver, and a
+        learned inverse above `memory_limit`.
 
     Attributes
     ----------
@@ -119,10 +123,11 @@ class KernelPCA(KernelEstimator):
         The kernel that was used. None if new samples have no kernel values.
     gamma_, inverse_gamma_ : float
         The gamma that was used, of the kernel and of the learned inverse.
-    dual_coef_ : ndarray of shape (n_samples, n_features)
+    dual_coef_ : ndarray of shape (n_centers, n_features)
         Coefficients of the learned inverse.
-    X_transformed_fit_ : ndarray of shape (n_samples, n_components)
-        Centres of the learned inverse, the codes of the fitted samples.
+    X_transformed_fit_ : ndarray of shape (n_centers, n_components)
+        Centres of the learned inverse, the codes of the fitted samples; of some of them above
+        `memory_limit`.
     preimage_ : Preimage
         The fitted decoder, if `preimage`.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features), or operator
@@ -245,8 +250,8 @@ class KernelPCA(KernelEstimator):
         pairs = self._decompose(operator, given=operator is X)
         self._set_components(operator, *pairs, points=points, targets=targets, shift=shift)
         if self.fit_inverse_transform and self.preimage is None:
-            self.X_transformed_fit_ = self._code.codes
             self._decoder = self._ridge(self._code.codes).fit(self._code)
+            self.X_transformed_fit_ = self._decoder.centers_
             self.dual_coef_ = self._decoder.dual_coef_
         return self
 
@@ -324,7 +329,7 @@ class KernelPCA(KernelEstimator):
                 f"n_components={self.n_components} takes all eigenpairs of a matrix of {n} rows, "
                 f"{4 * n**3:.0e} floating-point operations without a sign of progress: with at "
                 f"most {n // 8} components and eigen_solver='auto' it would be faster",
-                stacklevel=5,
+                stacklevel=6,
             )
 
     def _decompose_features(self, operator, k):
@@ -352,7 +357,7 @@ class KernelPCA(KernelEstimator):
                 f"eigen_solver='krylov' stopped after {result.n_products} products with relative "
                 f"residuals up to {result.residuals.max():.1e}; raise max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=6,
             )
         self.eigen_solver_ = "krylov"
         return result.values, result.vectors, result.residuals

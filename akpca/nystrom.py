@@ -335,7 +335,8 @@ class NystromKernelPCA(KernelEstimator):
                 # Features, not kernel values, are summed: dividing the latter by small eigenvalues
                 # of k(Z, Z) would amplify rounding. F.T @ F costs half of a general product.
                 F -= self._reference.astype(F.dtype)
-                gram += F.T @ F
+                with np.errstate(over="ignore"):
+                    gram += check_finite(F.T @ F, kernel)
                 total += F.sum(axis=0, dtype=np.float64)
                 largest = max(largest, float(np.abs(diagonal).max()))
                 trace += diagonal.sum(dtype=np.float64)
@@ -411,8 +412,6 @@ class NystromKernelPCA(KernelEstimator):
     def _fit_inverse(self, X):
         """Fit the learned inverse to all samples, with the landmarks' codes as centres."""
         centers = self._code.encode(self.landmarks_)
-        if centers.shape[1] == 0:
-            raise ValueError("fit_inverse_transform=True needs data that vary: there is no code")
         ridge = self._ridge(centers)
         self._decoder = ridge.fit_pairs(self._code.encode(X), X, centers=centers)
         self.inverse_centers_, self.dual_coef_ = ridge.centers_, ridge.dual_coef_

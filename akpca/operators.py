@@ -238,6 +238,7 @@ class KernelOperator(SampleOperator):
     def plain_product(self, V):  # noqa: D102
         V = np.ascontiguousarray(V, dtype=self.dtype)
 
+        @np.errstate(over="ignore", invalid="ignore")  # reported below
         def product(tiles):
             result = np.zeros(V.shape)
             for rows, columns, tile in tiles:
@@ -416,6 +417,9 @@ class FeatureOperator(KernelOperator):
                 "explicit features need dense data and Linear() or Polynomial(degree=2) with "
                 f"coef0 >= 0, got {kernel!r}"
             )
+        # no entry of K and of the features' covariance is larger
+        with np.errstate(over="ignore"):
+            check_finite(self.shape[0] * self._diagonal, kernel)
         # transposed, so that a feature of all samples is the product of two contiguous rows
         self._Zt = np.ascontiguousarray(self._coordinates().T)
         self._linear, r = isinstance(kernel, Linear), len(self._Zt)
@@ -567,11 +571,13 @@ def kernel_tiles(kernel: Kernel, X, terms, blocks, Y=None, y_terms=None, diagona
 
 def row_means(K: np.ndarray) -> np.ndarray:
     """Return the row means, shape (n,), float64. NumPy sums rows pairwise, which is accurate."""
-    return K.mean(axis=1, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # callers check the means
+        return K.mean(axis=1, dtype=np.float64)
 
 
 def check_kernel(kernel) -> Kernel:
     """Return a kernel object; raise for anything else."""
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be a Kernel of akpca.kernels, got {kernel!r}")
+    kernel.check_params()
     return kernel

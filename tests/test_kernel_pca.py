@@ -706,3 +706,35 @@ def test_all_components_of_a_large_matrix_are_announced(monkeypatch, X):
     monkeypatch.setattr("akpca.kernel_pca.SLOW_WORK", 4 * len(X) ** 3 - 1)
     with pytest.warns(UserWarning, match="n_components=None takes all eigenpairs"):
         KernelPCA(kernel="rbf").fit(X)
+
+
+# ------------------------------------------------------------------------------ ends of the range
+
+
+@pytest.mark.parametrize("solver", ["auto", "dense", "arpack", "randomized", "krylov"])
+@pytest.mark.parametrize(
+    ("kernel", "scale"), [("linear", 1e160), ("linear", 1e308), ("poly", 1e100), ("rbf", 1e200)]
+)
+def test_data_that_overflow_are_named(kernel, scale, solver, X):
+    """Kernel values beyond the range are reported with the kernel and what to do."""
+    model = KernelPCA(2, kernel=kernel, degree=2, eigen_solver=solver)
+    with pytest.raises(ValueError, match="gives NaN or infinity on X: scale the data"):
+        model.fit(scale * X / np.abs(X).max())
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "cosine", "sigmoid"])
+@pytest.mark.parametrize("spread", [1e-8, 1e-7, 1e-6])
+def test_shares_of_the_variance_are_shares(kernel, spread):
+    """Explained variances of nearly constant data add up to at most 1."""
+    X = 1 + spread * np.random.default_rng(0).standard_normal((50, 4))
+    for center in (True, False):
+        model = KernelPCA(kernel=kernel, center=center).fit(X)
+        assert 0 <= model.explained_variance_ratio_.sum() <= 1 + 1e-12
+
+
+def test_the_learned_inverse_of_an_earlier_fit_is_gone(X):
+    """A fit without an inverse leaves no coefficients of one behind."""
+    model = KernelPCA(2, kernel="rbf", fit_inverse_transform=True).fit(X)
+    model.set_params(fit_inverse_transform=False).fit(X)
+    for name in ("dual_coef_", "X_transformed_fit_", "inverse_gamma_"):
+        assert not hasattr(model, name)
