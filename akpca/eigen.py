@@ -70,7 +70,7 @@ def leading_eigenpairs(
     Parameters
     ----------
     K : ndarray of shape (n, n)
-        Symmetric; only one triangle is read.
+        Symmetric.
     k : int
         At least 1 and at most n.
     solver : {'auto', 'dense', 'arpack', 'randomized'}, default='auto'
@@ -107,12 +107,25 @@ def leading_eigenpairs(
         values = s * np.sign(np.einsum("ij,ji->j", vectors, Vt))
     if used == "dense":
         with one_blas_thread(flops=lapack_work(n, n)):
-            # the transpose is the same matrix in LAPACK's order, so that nothing is copied
-            values, vectors = linalg.eigh(
-                K.T, subset_by_index=(n - k, n - 1), overwrite_a=overwrite, check_finite=False
-            )
+            values, vectors = _lapack(K, k, overwrite)
     order = np.argsort(values)[::-1]
     return values[order], vectors[:, order], used
+
+
+def _lapack(K, k, overwrite):
+    """Return the k largest eigenpairs, in ascending order."""
+    n, diagonal = len(K), K.diagonal().copy()
+    # the transpose is the same matrix in LAPACK's order, so that nothing is copied
+    options = {"overwrite_a": overwrite, "check_finite": False}
+    values, vectors = linalg.eigh(K.T, subset_by_index=(n - k, n - 1), **options)
+    if len(values) < k:
+        # Among repeated eigenvalues this selects too few. It overwrites one triangle at most: all
+        # pairs are found from the other one.
+        if overwrite:
+            np.fill_diagonal(K, diagonal)
+        values, vectors = linalg.eigh(K.T, lower=False, driver="evd", **options)
+        values, vectors = values[-k:], vectors[:, -k:]
+    return values, vectors
 
 
 def _arpack(K, k, tol, max_iter, random_state):
@@ -345,12 +358,33 @@ def indefinite_error(name: str) -> ValueError:
     )
 
 
-def clean_eigenvalues(values: np.ndarray, noise: float) -> np.ndarray:
+def clean_eigenvalues(
+    values: np.ndarray, n: int, *, largest_entry: float, dtype: np.dtype
+) -> np.ndarray:
     """Set eigenvalues that are zero up to rounding to zero; raise ValueError if some are negative.
 
-    The thresholds are scikit-learn's, but at least `noise`, the rounding error of the matrix.
+    The thresholds are scikit-learn's, but at least the error that rounding can cause. Entries k of
+    an n x n kernel matrix are wrong by about eps * max k(x, x), nearly independently, which changes
+    eigenvalues by up to twice that times sqrt(n). The errors of LAPACK also grow with sqrt(n), and
+    with the largest eigenvalue; an eighth of it exceeds what is observed.
+
+    Parameters
+    ----------
+    values : ndarray of shape (k,)
+        The leading eigenvalues.
+    n : int
+        Number of samples.
+    largest_entry : float
+        Largest k(x, x), before centring.
+    dtype : dtype
+        Precision of the kernel values.
     """
-    dtype, largest, smallest = values.dtype, values.max(), values.min()
+    dtype, largest, smallest = np.dtype(dtype), values.max(), values.min()
+    eps = np.finfo(dtype).eps
+    if abs(largest) <= 4 * eps * n * largest_entry:
+        # the errors of equal samples are equal and add up: all of this may be rounding
+        return np.zeros_like(values)
+    noise = eps * np.sqrt(n) * (2 * largest_entry + max(largest, 0) / 8)
     if largest < -noise:
         raise ValueError(
             f"All eigenvalues are negative (maximum is {largest:g}): the kernel matrix is not "
@@ -358,4 +392,4 @@ def clean_eigenvalues(values: np.ndarray, noise: float) -> np.ndarray:
         )
     if smallest < -max(MAX_NEGATIVE[dtype], noise, MAX_NEGATIVE_RATIO[dtype] * largest):
         raise indefinite_error("the kernel matrix")
-    return np.where(values <= max(MAX_ZERO_RATIO[dtype] * largest, noise), 0, values).astype(dtype)
+    return np.where(values <= max(MAX_ZERO_RATIO[dtype] * largest, noise), 0, values)

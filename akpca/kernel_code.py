@@ -23,6 +23,14 @@ from .kernels import BLOCK_ROWS, Kernel, check_finite
 from .threads import matmul
 
 
+def relative_to(shift: np.ndarray | None, X):
+    """Return the samples X minus the shift, dense, or X itself if the shift is None."""
+    if shift is None:
+        return X
+    with np.errstate(over="ignore"):  # kernel values will not be finite, which is reported
+        return (X.toarray() if sparse.issparse(X) else X) - shift
+
+
 @dataclass(frozen=True, eq=False)
 class KernelCode:
     """A fitted code: encodes samples, and tells decoders about feature space.
@@ -47,6 +55,9 @@ class KernelCode:
         The known samples themselves, often the points.
     means : ndarray of shape (m,) or None
         phi(z_i) . mean, if known: subtracted from kernel values first, to avoid cancellation.
+    shift : ndarray of shape (d,) or None
+        Origin of the points, which are the targets minus this: subtracted from samples first. A
+        centred code with the linear kernel does not depend on it, but its rounding errors do.
     """
 
     kernel: Kernel | None
@@ -58,6 +69,7 @@ class KernelCode:
     codes: np.ndarray | None = None
     targets: np.ndarray | None = None
     means: np.ndarray | None = None
+    shift: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         """Check that the shapes agree."""
@@ -82,7 +94,7 @@ class KernelCode:
             return (self.points.encode(X, self.weights) - self.offset).astype(dtype)
         codes = np.empty((X.shape[0], self.weights.shape[1]), dtype)
         for rows in gen_batches(X.shape[0], BLOCK_ROWS):
-            K = self.kernel(X[rows], self.points)
+            K = self.kernel(relative_to(self.shift, X[rows]), self.points)
             codes[rows] = matmul(K if self.means is None else K - self.means, self.weights)
         if self.means is None:
             codes -= self.offset
@@ -110,11 +122,16 @@ class KernelCode:
     @cached_property
     def target_means(self) -> np.ndarray:
         """Inner products of phi(target) with the mean in feature space, shape (n,)."""
-        if self.means is not None and self.targets is self.points:
+        if self.means is not None and (self.shift is not None or self.targets is self.points):
             return self.means
-        blocks = gen_batches(len(self.targets), BLOCK_ROWS)
-        means = [self.kernel(self.targets[b], self.points) @ self.origin for b in blocks]
-        return np.concatenate(means)
+        blocks = [self.targets[rows] for rows in gen_batches(len(self.targets), BLOCK_ROWS)]
+        blocks = (relative_to(self.shift, X) for X in blocks)
+        return np.concatenate([self.kernel(X, self.points) @ self.origin for X in blocks])
+
+    @cached_property
+    def target_norms(self) -> np.ndarray:
+        """Squared norms k(x, x) of the targets in feature space, shape (n,)."""
+        return self.kernel.diag(relative_to(self.shift, self.targets))
 
     def inner_products(self, Y: np.ndarray) -> np.ndarray:
         """Return phi(target) . P phi for each row of Y and each target, shape (len(Y), n).

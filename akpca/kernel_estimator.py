@@ -19,7 +19,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .fitting import Interval, StrOptions
 from .kernel_code import KernelCode
-from .kernels import KERNELS, Kernel, gamma_of, resolve_kernel, with_gamma
+from .kernels import (
+    KERNELS,
+    Chi2,
+    Kernel,
+    Linear,
+    check_finite,
+    gamma_of,
+    has_part,
+    resolve_kernel,
+    with_gamma,
+)
 from .preimage import PREIMAGES, Preimage, RidgePreimage, make_preimage, scale_gamma
 
 KERNEL_CONSTRAINTS: dict = {
@@ -91,9 +101,26 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         names = ("degree", "coef0", "kernel_params", "n_jobs")
         params = {name: getattr(self, name) for name in names}
         self.kernel_ = resolve_kernel(self.kernel, gamma=gamma, **params)
+        learned = getattr(self, "fit_inverse_transform", False) and self.preimage is None
+        if learned and has_part(self.kernel_, Chi2):
+            raise ValueError(
+                f"fit_inverse_transform=True applies kernel={self.kernel!r} to codes as well, some "
+                "of which are negative, and chi2 takes none: give preimage='ridge' instead"
+            )
         own = isinstance(self.kernel, Kernel)  # with its own gamma
         self.gamma_ = gamma_of(self.kernel_, n_features) if own else gamma
         return self.kernel_
+
+    def _best_origin(self, X):
+        """Return the mean of dense samples, shape (n_features,), or None if the origin matters.
+
+        Without it, the linear kernel of data far from the origin would be rounded to more than
+        their variance. Centred components do not depend on it.
+        """
+        if not (self.center and isinstance(self.kernel_, Linear) and isinstance(X, np.ndarray)):
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            return check_finite(X.mean(axis=0, dtype=np.float64), self.kernel_).astype(X.dtype)
 
     def _check_operator(self, operator: LinearOperator):
         """Set the attributes that depend on X from an operator; return its points."""
@@ -123,16 +150,26 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 f"preimage={preimage!r} needs dense samples, not a precomputed kernel, an operator "
                 "or sparse data"
             )
-        decoder = make_preimage(preimage) if isinstance(preimage, str) else clone(preimage)
-        return decoder.fit(self._code)
+        if not isinstance(preimage, str):
+            return clone(preimage).fit(self._code)
+        shared = self._resources() if preimage == RidgePreimage.name else {}
+        return make_preimage(preimage, **shared).fit(self._code)
+
+    def _resources(self):
+        """Return those of our parameters that bound and show the work of `RidgePreimage`."""
+        names = ("memory_limit", "random_state", "verbose")
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
     def _ridge(self, codes):
         """Return the unfitted learned inverse: kernel ridge regression on codes, same kernel."""
+        if codes.shape[1] == 0:
+            raise ValueError("fit_inverse_transform=True needs data that vary: there is no code")
         self.inverse_gamma_ = self.gamma_ if self.inverse_gamma is None else self.inverse_gamma
         if self.inverse_gamma == "scale":
             self.inverse_gamma_ = scale_gamma(codes)
         kernel = with_gamma(self.kernel_, self.inverse_gamma_)
-        return RidgePreimage(kernel=kernel, alpha=self.alpha, fit_intercept=False)
+        options = {"alpha": self.alpha, "fit_intercept": False, **self._resources()}
+        return RidgePreimage(kernel=kernel, **options)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -16,9 +16,15 @@ from scipy.sparse.linalg import LinearOperator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import svd_flip
 
-from .eigen import EIGEN_SOLVERS, block_krylov, clean_eigenvalues, leading_eigenpairs
+from .eigen import (
+    EIGEN_SOLVERS,
+    block_krylov,
+    choose_solver,
+    clean_eigenvalues,
+    leading_eigenpairs,
+)
 from .fitting import Interval, StrOptions, fit_method
-from .kernel_code import KernelCode
+from .kernel_code import KernelCode, relative_to
 from .kernel_estimator import INVERSE_CONSTRAINTS, KERNEL_CONSTRAINTS, KernelEstimator
 from .kernels import CallableKernel, Precomputed, check_finite
 from .operators import FeatureOperator, KernelOperator, MatrixOperator, has_features
@@ -27,6 +33,8 @@ from .operators import FeatureOperator, KernelOperator, MatrixOperator, has_feat
 MATRIX_FREE_TOL = 1e-3
 # Largest number of explicit features whose covariance matrix is decomposed by LAPACK.
 MAX_DENSE_FEATURES = 2000
+# Floating-point operations of LAPACK, some 15 minutes, above which there is a warning.
+SLOW_WORK = 1e13
 # Solvers that need the matrix in memory.
 MATRIX_SOLVERS = ("dense", "arpack", "randomized")
 
@@ -75,7 +83,8 @@ class KernelPCA(KernelEstimator):
     remove_zero_eig : bool, default=False
         Drop components of eigenvalue zero, so that fewer than n_components may be left.
     random_state : int, RandomState instance or None, default=None
-        Determines the starting vectors of all solvers but 'dense'.
+        Determines the starting vectors of all solvers but 'dense', and the centres of a learned
+        inverse above `memory_limit`.
     copy_X : bool, default=True
         Copy X. False saves memory; do not change X then. A precomputed kernel is centred in place.
     n_jobs : int, default=None
@@ -89,9 +98,12 @@ class KernelPCA(KernelEstimator):
         Decoder of `inverse_transform`, from :mod:`akpca.preimage`, which needs no
         `fit_inverse_transform`. None is the learned inverse, if there is one.
     memory_limit : float, default=2e9
-        Bytes that 'auto' may spend on a kernel matrix, before it uses a matrix-free solver.
+        Bytes that 'auto' may spend on a kernel matrix, before it uses a matrix-free solver, and
+        that the learned inverse and preimage='ridge' may spend, before they take some of the
+        samples as centres instead of all (see :class:`akpca.preimage.RidgePreimage`).
     verbose : bool, default=False
-        Show the progress of a matrix-free solver.
+        Show the progress of what takes several sweeps or blocks: a matrix-free solver, and a
+        learned inverse above `memory_limit`.
 
     Attributes
     ----------
@@ -111,10 +123,11 @@ class KernelPCA(KernelEstimator):
         The kernel that was used. None if new samples have no kernel values.
     gamma_, inverse_gamma_ : float
         The gamma that was used, of the kernel and of the learned inverse.
-    dual_coef_ : ndarray of shape (n_samples, n_features)
+    dual_coef_ : ndarray of shape (n_centers, n_features)
         Coefficients of the learned inverse.
-    X_transformed_fit_ : ndarray of shape (n_samples, n_components)
-        Centres of the learned inverse, the codes of the fitted samples.
+    X_transformed_fit_ : ndarray of shape (n_centers, n_components)
+        Centres of the learned inverse, the codes of the fitted samples; of some of them above
+        `memory_limit`.
     preimage_ : Preimage
         The fitted decoder, if `preimage`.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features), or operator
@@ -218,8 +231,10 @@ class KernelPCA(KernelEstimator):
         """
         if self.fit_inverse_transform and self.kernel == "precomputed":
             raise ValueError("Cannot fit_inverse_transform with a precomputed kernel.")
+        shift = None
         if isinstance(X, LinearOperator):
             operator, points = X, self._check_operator(X)
+            targets = None if hasattr(points, "encode") else points
             if self.eigen_solver in MATRIX_SOLVERS and not isinstance(X, MatrixOperator):
                 operator = MatrixOperator(X.dense(), center=X.center, means=X.means())
         else:
@@ -227,13 +242,16 @@ class KernelPCA(KernelEstimator):
             if self.fit_inverse_transform and sparse.issparse(X):
                 raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
             self._resolve_kernel(X.shape[1])
-            operator = self._make_operator(X)
-            points = None if self.kernel == "precomputed" else X
+            shift = self._best_origin(X)
+            points = relative_to(shift, X)
+            operator = self._make_operator(points)
+            points, targets = (None, None) if self.kernel == "precomputed" else (points, X)
         self.X_fit_ = X
-        self._set_components(operator, *self._decompose(operator, given=operator is X), points)
+        pairs = self._decompose(operator, given=operator is X)
+        self._set_components(operator, *pairs, points=points, targets=targets, shift=shift)
         if self.fit_inverse_transform and self.preimage is None:
-            self.X_transformed_fit_ = self._code.codes
             self._decoder = self._ridge(self._code.codes).fit(self._code)
+            self.X_transformed_fit_ = self._decoder.centers_
             self.dual_coef_ = self._decoder.dual_coef_
         return self
 
@@ -266,49 +284,57 @@ class KernelPCA(KernelEstimator):
         block = 1.25 * k + 8
         if has_features(self.kernel_) and not sparse.issparse(X):
             D = FeatureOperator.count_features(self.kernel_, d)
-            if k <= D <= MAX_DENSE_FEATURES:  # their covariance and LAPACK
-                cost["features"] = n * D**2 + 5 * D**3
+            # of all components, no more than D have an eigenvalue
+            if (k <= D or self.n_components is None) and D <= MAX_DENSE_FEATURES:
+                cost["features"] = n * D**2 + 5 * D**3  # their covariance and LAPACK
             elif k <= D:  # five sweeps over the features, each used twice
                 cost["features"] = 5 * n * D * (4 * block + 60)
         if isinstance(self.kernel_, CallableKernel) or (
             self.eigen_solver == "auto" and X.dtype.itemsize * n**2 <= self.memory_limit
         ):  # half of the kernel matrix and its mirror image, then about 3 k products, or LAPACK
             cost["matrix"] = n**2 * (d + 600) + min(20 * k * n**2, 4 * n**3)
-        else:  # five sweeps over half of the kernel matrix, each value used twice
+        elif self.n_components is not None or not cost:
+            # five sweeps over half of the kernel matrix, each value used twice
             cost["krylov"] = 5 * n**2 * (d + 2 * block + 100)
-            self._require_n_components(n)
         return min(cost, key=cost.get)
-
-    def _require_n_components(self, n):
-        if self.n_components is None:
-            raise ValueError(
-                f"n_components=None asks for all components of {n} samples, whose kernel matrix "
-                f"is larger than memory_limit={self.memory_limit:g} bytes: give n_components"
-            )
 
     def _n_wanted(self, n):
         return n if self.n_components is None else min(n, self.n_components)
 
     def _decompose(self, operator, given):
-        """Return eigenvalues, eigenvectors, the trace and the residuals, None if not iterative."""
-        k = self._n_wanted(operator.shape[0])
+        """Return eigenvalues, eigenvectors and residuals, which are None if not iterative."""
+        n = operator.shape[0]
+        k = self._n_wanted(n)
         if isinstance(operator, FeatureOperator):
-            values, vectors, residuals = self._decompose_features(operator, k)
-        elif isinstance(operator, MatrixOperator) and self.eigen_solver != "krylov":
-            total = operator.trace()  # before the solver overwrites the matrix
+            return self._decompose_features(operator, k)
+        if isinstance(operator, MatrixOperator) and self.eigen_solver != "krylov":
             names = ("tol", "max_iter", "iterated_power", "random_state")
             options = {"solver": self.eigen_solver, **{name: getattr(self, name) for name in names}}
             # a precomputed K is the caller's own if no copy was made
             options["overwrite"] = not given and (self.kernel != "precomputed" or self.copy_X)
+            self._warn_if_slow(n, k)
             values, vectors, self.eigen_solver_ = leading_eigenpairs(operator.K, k, **options)
-            return values, vectors, total, None
-        else:
-            self._require_n_components(operator.shape[0])
-            values, vectors, residuals = self._iterate(operator, k)
-        return values, vectors, operator.trace(), residuals
+            return values, vectors, None
+        if self.n_components is None:
+            raise ValueError(
+                f"n_components=None asks for all components of {n} samples, whose kernel matrix "
+                f"is larger than memory_limit={self.memory_limit:g} bytes: give n_components"
+            )
+        return self._iterate(operator, k)
+
+    def _warn_if_slow(self, n, k):
+        chosen = choose_solver(n, k) if self.eigen_solver == "auto" else self.eigen_solver
+        if chosen == "dense" and 4 * n**3 > SLOW_WORK:
+            warnings.warn(
+                f"n_components={self.n_components} takes all eigenpairs of a matrix of {n} rows, "
+                f"{4 * n**3:.0e} floating-point operations without a sign of progress: with at "
+                f"most {n // 8} components and eigen_solver='auto' it would be faster",
+                stacklevel=6,
+            )
 
     def _decompose_features(self, operator, k):
         found, residuals = min(k, operator.n_features), None
+        k = found if self.n_components is None else k
         values, vectors = np.zeros(k), np.zeros((operator.shape[0], k))
         self.eigen_solver_ = "dense"
         if found == 0:  # all samples are zero
@@ -331,21 +357,22 @@ class KernelPCA(KernelEstimator):
                 f"eigen_solver='krylov' stopped after {result.n_products} products with relative "
                 f"residuals up to {result.residuals.max():.1e}; raise max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=6,
             )
         self.eigen_solver_ = "krylov"
         return result.values, result.vectors, result.residuals
 
-    def _set_components(self, operator, values, vectors, total, residuals, points):
+    def _set_components(self, operator, values, vectors, residuals, *, points, targets, shift):
         n, dtype, center = len(vectors), operator.dtype, operator.center
-        # bound on the rounding error of an eigenvalue
-        noise = 4 * np.finfo(dtype).eps * np.abs(operator.plain_diagonal()).sum(dtype=np.float64)
-        values = clean_eigenvalues(values.astype(dtype), noise)
+        largest = float(np.abs(operator.plain_diagonal()).max())
+        values = clean_eigenvalues(values.astype(dtype), n, largest_entry=largest, dtype=dtype)
         vectors, _ = svd_flip(u=vectors.astype(dtype), v=None)
         if self.remove_zero_eig or self.n_components is None:
             values, vectors = values[values > 0], vectors[:, values > 0]
         self.eigenvalues_, self.eigenvectors_ = values, np.ascontiguousarray(vectors)
         self.explained_variance_ = values / max(n - 1 if center else n, 1)
+        # rounding, or negative eigenvalues, can make the trace smaller than what was found of it
+        total = max(operator.trace(), float(values.sum(dtype=np.float64)))
         self.explained_variance_ratio_ = values / total if total > 0 else np.zeros_like(values)
         if residuals is not None:
             self.residuals_ = residuals
@@ -358,6 +385,5 @@ class KernelPCA(KernelEstimator):
             offset = (means @ weights).astype(dtype)
             mean = {"mean_weights": np.full(n, 1 / n), "mean_square": float(means.mean())}
             mean["means"] = means.astype(dtype)
-        targets = None if hasattr(points, "encode") else points
-        known = {"codes": self.eigenvectors_ * np.sqrt(values), "targets": targets}
+        known = {"codes": self.eigenvectors_ * np.sqrt(values), "targets": targets, "shift": shift}
         self._set_code(KernelCode(self.kernel_, points, weights, offset, **mean, **known))

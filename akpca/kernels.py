@@ -32,6 +32,7 @@ from sklearn.metrics.pairwise import additive_chi2_kernel, manhattan_distances, 
 from sklearn.utils import check_array, gen_batches
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
+from .fitting import Interval
 from .threads import run_in_threads
 
 # Rows of a kernel matrix computed at a time: full speed, with small temporary arrays.
@@ -40,6 +41,10 @@ BLOCK_ROWS = 512
 DIAGONAL_ROWS = 32
 # Largest gamma ||x||^2 for which the RBF kernel is computed in float32.
 FLOAT32_LIMIT = 8
+
+
+# Values that are not finite are reported by `check_finite`, where they are used.
+ignore_overflow = np.errstate(over="ignore", invalid="ignore")
 
 
 class Kernel(BaseEstimator):
@@ -64,6 +69,18 @@ class Kernel(BaseEstimator):
     """
 
     name: ClassVar[str]
+
+    _parameter_constraints: ClassVar[dict] = {}
+
+    def __post_init__(self):
+        self.check_params()
+
+    def check_params(self) -> None:
+        """Raise a ValueError that names the first impossible parameter, also of parts."""
+        self._validate_params()
+        for value in self.get_params(deep=False).values():
+            if isinstance(value, Kernel):
+                value.check_params()
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
@@ -95,6 +112,7 @@ class Kernel(BaseEstimator):
 
         Y=None means X itself, and is faster than passing X twice.
         """
+        self.check_params()  # which may have been set since
         X = check_samples(X, "X")
         symmetric = Y is None
         Y = X if symmetric else check_samples(Y, "Y")
@@ -135,6 +153,12 @@ class Kernel(BaseEstimator):
         return _combined(Product, other, self)
 
 
+# Constraints on parameters, as in scikit-learn's estimators.
+GAMMA: dict = {"gamma": [Interval(Real, 0, None, closed="left"), None]}
+COEF0: dict = {"coef0": [Interval(Real, None, None, closed="neither")]}
+PARTS: dict = {"left": [Kernel], "right": [Kernel]}
+
+
 class UnitDiagonal:
     """Mixin of kernels with k(x, x) = 1."""
 
@@ -151,10 +175,12 @@ class InnerProductKernel(Kernel):
         """Overwrite inner products by kernel values and return them."""
         return values
 
+    @ignore_overflow
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
         _inner_products(out, X, Y)
         self.apply(out, X.shape[1])
 
+    @ignore_overflow
     def diag(self, X):  # noqa: D102
         X = check_samples(X, "X")
         return self.apply(row_norms(X, squared=True), X.shape[1])
@@ -179,15 +205,19 @@ class Polynomial(InnerProductKernel):
     degree: float = 3
     gamma: float | None = None
     coef0: float = 1
+    _parameter_constraints = {  # noqa: RUF012 (scikit-learn's convention)
+        **GAMMA,
+        **COEF0,
+        "degree": [Interval(Real, 0, None, closed="left")],
+    }
 
     def apply(self, values, n_features):  # noqa: D102
         values *= gamma_of(self, n_features)
         values += self.coef0
         if self.degree == 2:
             return np.square(values, out=values)
-        # a negative base with a fractional degree gives NaN, which `check_finite` reports
-        with np.errstate(invalid="ignore"):
-            return np.power(values, self.degree, out=values)
+        # a negative base with a fractional degree gives NaN
+        return np.power(values, self.degree, out=values)
 
 
 @dataclass
@@ -196,10 +226,13 @@ class RBF(UnitDiagonal, Kernel):
 
     name = "rbf"
     gamma: float | None = None
+    _parameter_constraints = GAMMA
 
+    @ignore_overflow
     def row_terms(self, X):  # noqa: D102
         return row_norms(X, squared=True)
 
+    @ignore_overflow
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
         gamma = gamma_of(self, X.shape[1])
         # The sum ||x||^2 - 2 x.y + ||y||^2 loses digits by cancellation. In float32 the relative
@@ -223,6 +256,7 @@ class Sigmoid(InnerProductKernel):
     name = "sigmoid"
     gamma: float | None = None
     coef0: float = 1
+    _parameter_constraints = {**GAMMA, **COEF0}  # noqa: RUF012
 
     def apply(self, values, n_features):  # noqa: D102
         values *= gamma_of(self, n_features)
@@ -236,15 +270,18 @@ class Cosine(Kernel):
 
     name = "cosine"
 
+    @ignore_overflow
     def row_terms(self, X):  # noqa: D102
         norms = row_norms(X)
         return 1 / np.where(norms > 0, norms, 1)
 
+    @ignore_overflow
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
         _inner_products(out, X, Y)
         out *= y_terms
         out *= x_terms[:, None]
 
+    @ignore_overflow
     def diag(self, X):  # noqa: D102
         X = check_samples(X, "X")
         return (row_norms(X) > 0).astype(X.dtype)
@@ -256,6 +293,7 @@ class Laplacian(UnitDiagonal, Kernel):
 
     name = "laplacian"
     gamma: float | None = None
+    _parameter_constraints = GAMMA
 
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
         out[:] = manhattan_distances(X, Y)
@@ -269,11 +307,13 @@ class Chi2(UnitDiagonal, Kernel):
 
     name = "chi2"
     gamma: float | None = None
+    _parameter_constraints = GAMMA
 
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
         if sparse.issparse(X) or sparse.issparse(Y):
             raise TypeError("kernel='chi2' takes dense data only, got a sparse matrix")
-        out[:] = additive_chi2_kernel(X, Y)
+        # scikit-learn's compiled code takes writeable arrays only
+        out[:] = additive_chi2_kernel(np.require(X, None, "W"), np.require(Y, None, "W"))
         out *= gamma_of(self, X.shape[1])
         np.exp(out, out=out)
 
@@ -283,10 +323,9 @@ class Constant(Kernel):
     """k(x, y) = value >= 0; a factor or a summand of other kernels."""
 
     value: float = 1.0
-
-    def __post_init__(self):
-        if not 0 <= self.value < np.inf:
-            raise ValueError(f"a constant kernel must be finite and >= 0, got {self.value!r}")
+    _parameter_constraints = {  # noqa: RUF012
+        "value": [Interval(Real, 0, None, closed="left")]
+    }
 
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
         out[:] = self.value
@@ -302,6 +341,7 @@ class Sum(Kernel):
 
     left: Kernel
     right: Kernel
+    _parameter_constraints = PARTS
 
     def values(self, X, Y):  # noqa: D102
         return self.left.values(X, Y) + self.right.values(X, Y)
@@ -319,6 +359,7 @@ class Product(Kernel):
 
     left: Kernel
     right: Kernel
+    _parameter_constraints = PARTS
 
     def values(self, X, Y):  # noqa: D102
         return self.left.values(X, Y) * self.right.values(X, Y)
@@ -385,6 +426,7 @@ def resolve_kernel(
     copied, or a function of two samples (with `kernel_params` and `n_jobs`).
     """
     if isinstance(kernel, Kernel):
+        kernel.check_params()
         return deepcopy(kernel)  # a fitted kernel must not change with the caller's object
     if isinstance(kernel, str):
         return Precomputed() if kernel == "precomputed" else make_kernel(kernel, **params)
@@ -402,6 +444,11 @@ def with_gamma(kernel: Kernel, gamma: float) -> Kernel:
     kernel = deepcopy(kernel)
     names = [name for name in kernel.get_params() if name.split("__")[-1] == "gamma"]
     return kernel.set_params(**dict.fromkeys(names, gamma))
+
+
+def has_part(kernel: Kernel, cls: type[Kernel]) -> bool:
+    """Tell whether a kernel, or a part of a sum or product, is of this class."""
+    return any(isinstance(value, cls) for value in (kernel, *kernel.get_params().values()))
 
 
 def check_samples(X, name: str):
@@ -432,11 +479,13 @@ def centering_shift(means: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def center_in_place(K: np.ndarray, means: np.ndarray) -> None:
     """Centre a symmetric kernel matrix in feature space, K <- H K H, from its row means."""
-    with np.errstate(invalid="ignore"):  # callers check the means for NaN
-        shift = centering_shift(means, K.dtype)
+    with np.errstate(over="ignore", invalid="ignore"):  # callers check the means
+        # A shift rounded to float32 would be wrong by the same amount in a whole row, which adds up
+        # in eigenvalues; the errors of single entries do not.
+        shift = centering_shift(means, np.float64)
         for rows in gen_batches(len(K), BLOCK_ROWS):
-            K[rows] -= shift
-            K[rows] -= shift[rows, None]
+            for part_of_shift in (shift, shift[rows, None]):
+                np.subtract(K[rows], part_of_shift, out=K[rows], casting="same_kind")
 
 
 def _combined(make: type[Kernel], *parts) -> Kernel:

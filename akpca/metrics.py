@@ -1,8 +1,16 @@
-"""How far a reconstruction is from its original."""
+"""How far a reconstruction is from its original.
+
+Samples may have any real dtype. They are compared in float64, `BLOCK_VALUES` values at a time, so
+that images of bytes do not overflow. Peak memory: 3 * 8 * BLOCK_VALUES + 8 n bytes.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+from sklearn.utils import check_array, gen_batches
+
+# Values compared at a time: 8 MB in float64.
+BLOCK_VALUES = 2**20
 
 
 def reconstruction_error(X, X_hat) -> float:
@@ -12,18 +20,52 @@ def reconstruction_error(X, X_hat) -> float:
     ----------
     X, X_hat : array-like of shape (n, d)
     """
-    X, X_hat = np.asarray(X), np.asarray(X_hat)
-    if X.shape != X_hat.shape:
-        raise ValueError(f"X and X_hat must have the same shape, got {X.shape} and {X_hat.shape}")
-    return float(np.mean(np.sum((X - X_hat) ** 2, axis=1, dtype=np.float64)))
+    X, X_hat = _check_pair(X, X_hat)
+    error = _mean_square(X, X_hat)
+    if np.isinf(error):
+        raise ValueError("X and X_hat are too far apart for float64: scale them")
+    return error
 
 
 def relative_error(X, X_hat) -> float:
     """Return the reconstruction error divided by the mean of ||x_i||^2.
 
     Comparable between data sets of different scale: 0 is perfect, 1 is as good as answering 0.
+
+    Parameters
+    ----------
+    X, X_hat : array-like of shape (n, d)
     """
-    size = reconstruction_error(X, np.zeros_like(X))
-    if size == 0:
+    X, X_hat = _check_pair(X, X_hat)
+    largest = max(abs(float(X.max())), abs(float(X.min())))
+    if largest == 0:
         raise ValueError("X is all zero: the relative error is not defined")
-    return reconstruction_error(X, X_hat) / size
+    # the squares of tiny or huge samples are not in float64's range; a power of two rounds nothing
+    scale = 2.0 ** np.frexp(largest)[1]
+    error = _mean_square(X, X_hat, scale) / _mean_square(X, None, scale)
+    if np.isinf(error):
+        raise ValueError("X_hat is too far from X for float64")
+    return error
+
+
+def _check_pair(X, X_hat) -> tuple[np.ndarray, np.ndarray]:
+    X, X_hat = (
+        check_array(array, dtype="numeric", input_name=name)
+        for array, name in ((X, "X"), (X_hat, "X_hat"))
+    )
+    if X.shape != X_hat.shape:
+        raise ValueError(f"X and X_hat must have the same shape, got {X.shape} and {X_hat.shape}")
+    return X, X_hat
+
+
+def _mean_square(X, X_hat, scale: float = 1.0) -> float:
+    """Return the mean of ||x_i - x-hat_i||^2 / scale^2; X_hat=None means 0."""
+    squares = np.empty(len(X))
+    with np.errstate(over="ignore"):
+        for rows in gen_batches(len(X), max(1, BLOCK_VALUES // X.shape[1])):
+            rest = X[rows].astype(np.float64)
+            rest /= scale
+            if X_hat is not None:
+                rest -= X_hat[rows] / np.float64(scale)
+            squares[rows] = np.sum(np.square(rest, out=rest), axis=1)
+        return float(np.mean(squares))

@@ -25,7 +25,7 @@ from sklearn.utils.metaestimators import available_if
 
 from . import eigen
 from .fitting import Interval, StrOptions, fit_method
-from .kernel_code import KernelCode
+from .kernel_code import KernelCode, relative_to
 from .kernel_estimator import INVERSE_CONSTRAINTS, KERNEL_CONSTRAINTS, KernelEstimator
 from .kernels import BLOCK_ROWS, center_in_place, check_finite
 from .operators import KernelOperator
@@ -49,13 +49,15 @@ class _Sums(NamedTuple):
     n: int
     trace: float  # of k(x, x)
     missed: float  # of k(x, x) - F(x).F(x)
-    total: np.ndarray  # of F(x)
-    gram: np.ndarray  # of F(x) F(x)^T
+    total: np.ndarray  # of G(x) = F(x) - reference
+    gram: np.ndarray  # of G(x) G(x)^T
+    largest: float  # k(x, x), the largest, not a sum
 
 
 def _add(parts: list[_Sums]) -> _Sums:
     """Return the sums over the samples of all parts."""
-    return _Sums(*map(sum, zip(*parts, strict=True)))
+    *columns, largest = zip(*parts, strict=True)
+    return _Sums(*map(sum, columns), max(largest))
 
 
 class NystromKernelPCA(KernelEstimator):
@@ -271,7 +273,7 @@ class NystromKernelPCA(KernelEstimator):
             )
         if not self.orthonormal and self.sampling != "uniform":
             raise ValueError(f"orthonormal=False needs sampling='uniform', got {self.sampling!r}")
-        self._dtype = operator.dtype
+        self._dtype, self._shift = operator.dtype, self._best_origin(X)
         rng = check_random_state(self.random_state)
         indices = None
         if self.sampling == "uniform" or (self.sampling == "leverage" and m == n):
@@ -280,13 +282,16 @@ class NystromKernelPCA(KernelEstimator):
             scores = self._leverage_scores(X, m, rng) + UNIFORM_FRACTION * m / n
             indices = rng.choice(n, m, replace=False, p=scores / scores.sum())
         landmarks = cluster_centers(X, m, rng) if indices is None else operator.take(indices)
+        points = relative_to(self._shift, landmarks)
         # the small matrix is always in double precision
-        K = check_finite(self.kernel_(landmarks.astype(np.float64)), self.kernel_)
+        K = check_finite(self.kernel_(points.astype(np.float64)), self.kernel_)
         kept, self._factor = eigen.independent_rows(K, self._dtype)
-        if not self.orthonormal:
-            kept = np.arange(m)
-        self.landmarks_ = landmarks[kept]
+        self._features = solve_factor(self._factor, K[:, kept])
+        self._kept = kept = kept if self.orthonormal else np.arange(m)
+        self.landmarks_, self._points = landmarks[kept], points[kept]
         self.landmark_indices_ = None if indices is None else indices[kept]
+        # Sums of squares of features relative to their mean over the landmarks lose fewer digits.
+        self._reference = self._features.mean(axis=0) * self.center
         return K
 
     def _leverage_scores(self, X, m, rng):
@@ -316,38 +321,42 @@ class NystromKernelPCA(KernelEstimator):
     def _sweep(self, X):
         """Return the sums over the samples X from which components are found."""
         m, kernel = self.landmarks_.shape[0], self.kernel_
-        gram, total, trace, missed = np.zeros((m, m)), np.zeros(m), 0.0, 0.0
+        gram, total, trace, missed, largest = np.zeros((m, m)), np.zeros(m), 0.0, 0.0, 0.0
         # landmarks in double precision need batches in double precision
         dtype, size = np.result_type(X.dtype, self._dtype), max(BLOCK_ROWS, 2 * m)
         with one_blas_thread(flops=2.0 * size * m * max(m, X.shape[1])):
             for rows in gen_batches(X.shape[0], size):
-                part = X[rows].astype(dtype, copy=False)
+                part = relative_to(self._shift, X[rows].astype(dtype, copy=False))
                 diagonal = check_finite(kernel.diag(part), kernel)
-                F = solve_factor(self._factor, check_finite(kernel(part, self.landmarks_), kernel))
+                F = solve_factor(self._factor, check_finite(kernel(part, self._points), kernel))
                 rest = diagonal - row_norms(F, squared=True)
                 if rest.min() < -eigen.MAX_NEGATIVE_RATIO[self._dtype] * np.abs(diagonal).max():
                     raise eigen.indefinite_error(f"kernel={self.kernel!r}")
                 # Features, not kernel values, are summed: dividing the latter by small eigenvalues
                 # of k(Z, Z) would amplify rounding. F.T @ F costs half of a general product.
-                gram += F.T @ F
+                F -= self._reference.astype(F.dtype)
+                with np.errstate(over="ignore"):
+                    gram += check_finite(F.T @ F, kernel)
                 total += F.sum(axis=0, dtype=np.float64)
+                largest = max(largest, float(np.abs(diagonal).max()))
                 trace += diagonal.sum(dtype=np.float64)
                 missed += rest.sum(dtype=np.float64)
-        return _Sums(X.shape[0], trace, missed, total, gram)
+        return _Sums(X.shape[0], trace, missed, total, gram, largest)
 
     def _decompose(self, sums):
         """Find the components from the sums over all samples."""
-        n, trace, missed, total, gram = sums
-        mean, scatter, variance = total / n, gram, trace
+        n, trace, missed, total, gram, largest = sums
+        rest, scatter, variance = total / n, gram, trace
+        mean = rest + self._reference.astype(self._dtype)
         if self.center:
-            scatter, variance = gram - n * np.outer(mean, mean), trace - n * (mean @ mean)
-        values, V = self._eigenpairs(scatter, trace, n)
+            scatter, variance = gram - n * np.outer(rest, rest), trace - n * (mean @ mean)
+        values, V = self._eigenpairs(scatter, n, largest)
         offset = mean @ V if self.center else np.zeros(len(values))
         # L holds the features of the landmarks; L^-T V and L^-T mean expand components and mean
         columns = np.column_stack([V, mean])
         with one_blas_thread(flops=float(len(V)) ** 2 * columns.shape[1]):
             columns = linalg.solve_triangular(self._factor, columns, lower=True, trans=1)
-        codes = self._factor @ V - offset
+        codes = self._features @ V - offset
         center = {"mean_weights": columns[:, -1], "mean_square": float(mean @ mean)}
         self._set_components(values, columns[:, :-1], offset, codes, center, variance, n)
         self.error_ = float(min(max(missed / trace, 0.0), 1.0)) if trace > 0 else 0.0
@@ -355,11 +364,11 @@ class NystromKernelPCA(KernelEstimator):
 
     def _extend_landmarks(self, K, n):
         """Find the components from the kernel matrix of the landmarks alone: (13) and (14)."""
-        m, trace, means = len(K), np.trace(K), K.mean(axis=0)
+        m, largest, means = len(K), float(K.diagonal().max()), K.mean(axis=0)
         centred = K.copy()
         if self.center:
             center_in_place(centred, means)
-        values, V = self._eigenpairs(centred, trace, n)
+        values, V = self._eigenpairs(centred, n, largest)
         coef = V / np.sqrt(values)
         if self.center:
             coef -= coef.mean(axis=0)  # zero up to rounding
@@ -369,11 +378,12 @@ class NystromKernelPCA(KernelEstimator):
         codes, variance = K @ coef - offset, scale * np.trace(centred)
         self._set_components(scale * values, coef, offset, codes, center, variance, n)
 
-    def _eigenpairs(self, matrix, trace, n):
+    def _eigenpairs(self, matrix, n, largest):
         """Return the leading eigenpairs of eigenvalue above zero."""
         k = len(matrix) if self.n_components is None else min(self.n_components, len(matrix))
         values, V, _ = eigen.leading_eigenpairs(matrix, k, random_state=self.random_state)
-        values = eigen.clean_eigenvalues(values, 4 * np.finfo(self._dtype).eps * trace)
+        precision = {"largest_entry": largest, "dtype": self._dtype}
+        values = eigen.clean_eigenvalues(values, n, **precision)
         rank = np.count_nonzero(values)
         if self.n_components is not None and rank < self.n_components:
             raise ValueError(
@@ -384,24 +394,24 @@ class NystromKernelPCA(KernelEstimator):
         return values[:rank], V[:, :rank]
 
     def _set_components(self, values, coef, offset, codes, center, variance, n):
-        # KernelPCA's convention for signs, applied to the codes of the landmarks
+        # KernelPCA's convention for signs, applied to the codes of all landmarks that were chosen
         largest = np.abs(codes).argmax(axis=0)
         signs = np.where(codes[largest, np.arange(len(values))] < 0, -1, 1)
         dtype, self.n_samples_seen_ = self._dtype, n
         self.eigenvalues_ = values.astype(dtype)
         self.explained_variance_ = self.eigenvalues_ / max(n - 1 if self.center else n, 1)
         # without variance there are no components
+        variance = max(variance, values.sum())  # which rounding can make smaller
         self.explained_variance_ratio_ = (values / variance).astype(dtype)
+        codes = codes[self._kept]
         weights, codes = (np.ascontiguousarray(a * signs, dtype) for a in (coef, codes))
         known = {"codes": codes, "targets": self.landmarks_, **(center if self.center else {})}
-        offset = (offset * signs).astype(dtype)
-        self._set_code(KernelCode(self.kernel_, self.landmarks_, weights, offset, **known))
+        known["shift"], offset = self._shift, (offset * signs).astype(dtype)
+        self._set_code(KernelCode(self.kernel_, self._points, weights, offset, **known))
 
     def _fit_inverse(self, X):
         """Fit the learned inverse to all samples, with the landmarks' codes as centres."""
         centers = self._code.encode(self.landmarks_)
-        if centers.shape[1] == 0:
-            raise ValueError("fit_inverse_transform=True needs data that vary: there is no code")
         ridge = self._ridge(centers)
         self._decoder = ridge.fit_pairs(self._code.encode(X), X, centers=centers)
         self.inverse_centers_, self.dual_coef_ = ridge.centers_, ridge.dual_coef_

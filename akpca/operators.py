@@ -238,6 +238,7 @@ class KernelOperator(SampleOperator):
     def plain_product(self, V):  # noqa: D102
         V = np.ascontiguousarray(V, dtype=self.dtype)
 
+        @np.errstate(over="ignore", invalid="ignore")  # reported below
         def product(tiles):
             result = np.zeros(V.shape)
             for rows, columns, tile in tiles:
@@ -345,6 +346,7 @@ class MatrixOperator(CenteredOperator):
         self._means = row_means(K) if means is None else means
         if center and means is None:
             center_in_place(K, self._means)
+        self._diagonal = K.diagonal().copy()  # a solver may overwrite K
 
     @classmethod
     def precomputed(cls, K: np.ndarray, *, center: bool) -> MatrixOperator:
@@ -377,16 +379,16 @@ class MatrixOperator(CenteredOperator):
 
     def plain_diagonal(self):  # noqa: D102
         shift = 2 * centering_shift(self._means, np.float64) if self.center else 0.0
-        return self.K.diagonal() + shift
+        return self._diagonal + shift
 
     def rows(self, indices):  # noqa: D102
         return self.K[indices]
 
     def diagonal(self):  # noqa: D102
-        return self.K.diagonal()
+        return self._diagonal
 
     def trace(self):  # noqa: D102
-        return float(np.trace(self.K, dtype=np.float64))
+        return float(self._diagonal.sum(dtype=np.float64))
 
     def frobenius_norm(self):  # noqa: D102
         return float(np.sqrt(np.einsum("ij,ij->", self.K, self.K, dtype=np.float64)))
@@ -415,6 +417,9 @@ class FeatureOperator(KernelOperator):
                 "explicit features need dense data and Linear() or Polynomial(degree=2) with "
                 f"coef0 >= 0, got {kernel!r}"
             )
+        # no entry of K and of the features' covariance is larger
+        with np.errstate(over="ignore"):
+            check_finite(self.shape[0] * self._diagonal, kernel)
         # transposed, so that a feature of all samples is the product of two contiguous rows
         self._Zt = np.ascontiguousarray(self._coordinates().T)
         self._linear, r = isinstance(kernel, Linear), len(self._Zt)
@@ -566,11 +571,13 @@ def kernel_tiles(kernel: Kernel, X, terms, blocks, Y=None, y_terms=None, diagona
 
 def row_means(K: np.ndarray) -> np.ndarray:
     """Return the row means, shape (n,), float64. NumPy sums rows pairwise, which is accurate."""
-    return K.mean(axis=1, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # callers check the means
+        return K.mean(axis=1, dtype=np.float64)
 
 
 def check_kernel(kernel) -> Kernel:
     """Return a kernel object; raise for anything else."""
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be a Kernel of akpca.kernels, got {kernel!r}")
+    kernel.check_params()
     return kernel

@@ -9,6 +9,7 @@ or, as the lectures do, by the power method; `principal_axes` returns axes and v
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 from scipy import linalg
@@ -44,14 +45,17 @@ class LinearCode:
 
     def encode(self, X) -> np.ndarray:
         """Return the codes f(x) of the rows of X, shape (n, k)."""
+        X = _check_columns(X, "X", self.components.shape[1])
         return matmul(X - self.mean, self.components.T)
 
     def decode(self, Y) -> np.ndarray:
         """Return the points g(y) of the rows of Y, shape (n, d)."""
+        Y = _check_columns(Y, "Y", self.components.shape[0])
         return matmul(Y, self.components) + self.mean
 
     def truncated(self, k: int) -> LinearCode:
         """Return the code of the first k components alone, which is PCA with k components."""
+        _check_integer(k, "k")
         if not 1 <= k <= len(self.components):
             raise ValueError(f"k must be between 1 and {len(self.components)}, got {k}")
         return LinearCode(self.components[:k], self.mean, self.singular_values[:k])
@@ -83,6 +87,7 @@ def pca(
     """
     X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="X")
     k, limit = n_components, min(X.shape)
+    _check_integer(k, "n_components")
     if not 1 <= k <= limit:
         raise ValueError(f"n_components must be between 1 and min(n, d) = {limit}, got {k}")
     if method not in PCA_METHODS:
@@ -104,6 +109,19 @@ def pca(
         s, components = np.sqrt(values), (X.T @ U / np.sqrt(values)).T
     _, components = svd_flip(None, components, u_based_decision=False)
     return LinearCode(components.astype(X.dtype), mean, s.astype(X.dtype))
+
+
+def _check_integer(k, name: str) -> None:
+    if not isinstance(k, Integral) or isinstance(k, bool):
+        raise TypeError(f"{name} must be an integer, got {k!r}")
+
+
+def _check_columns(X, name: str, expected: int) -> np.ndarray:
+    """Return a matrix of numbers with so many columns."""
+    X = check_array(X, dtype=[np.float64, np.float32], input_name=name, ensure_min_samples=0)
+    if X.shape[1] != expected:
+        raise ValueError(f"{name} must have {expected} columns, got {X.shape[1]}")
+    return X
 
 
 def principal_axes(

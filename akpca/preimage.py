@@ -31,9 +31,10 @@ import numpy as np
 from scipy import linalg
 from sklearn.base import BaseEstimator
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils import check_array, gen_batches
+from sklearn.utils import check_array, check_random_state, gen_batches
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
+from tqdm import tqdm
 
 from .eigen import independent_rows, leading_eigenpairs
 from .fitting import Interval, StrOptions
@@ -47,6 +48,8 @@ MAX_TEMPORARY_VALUES = 2**22
 MAX_STORED_VALUES = 2**25
 # Largest matrices for which NumPy's solver for stacks beats one LAPACK or ARPACK call for each.
 MAX_STACKED_EIGH = 32
+# Memory of a ridge regression for each pair of centres: six matrices in float64.
+BYTES_PER_CENTER_PAIR = 48
 # Largest step of `DistancePreimage`, in units of the mean distance of the neighbours.
 MAX_STEP = 3
 # Newton steps for the root of a cubic polynomial.
@@ -109,7 +112,9 @@ class RidgePreimage(Preimage):
 
     K = k(Y, Y) is a kernel of its own on the codes Y of the known samples X. The decoder of Bakir,
     Weston and Schoelkopf (2003) works with any kernel of the PCA, and often reconstructs best: it
-    alone minimises an error in input space. Its fit takes O(n_codes^3) time, O(n_codes^2) memory.
+    alone minimises an error in input space. Its fit takes O(n^3) time for n codes, and n^2 numbers
+    of their precision. If that exceeds `memory_limit`, m of the codes, chosen at random, are the
+    centres of the regression, which all codes determine: O(n m^2) time and 48 m^2 bytes.
 
     Parameters
     ----------
@@ -122,6 +127,12 @@ class RidgePreimage(Preimage):
     fit_intercept : bool, default=True
         Whether decoded samples tend to the mean of the samples far from all codes. If False, they
         tend to 0, as in scikit-learn's ``KernelPCA(fit_inverse_transform=True)``.
+    memory_limit : float, default=2e9
+        Bytes for the fit; at least 512 centres are used.
+    random_state : int, RandomState instance or None, default=None
+        Determines the centres, if they are not all codes.
+    verbose : bool, default=False
+        Show the progress of a fit with fewer centres than codes.
 
     Attributes
     ----------
@@ -138,13 +149,29 @@ class RidgePreimage(Preimage):
         "gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale"}), None],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "fit_intercept": ["boolean"],
+        "memory_limit": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
-    def __init__(self, kernel="rbf", *, gamma="scale", alpha=1.0, fit_intercept=True):
+    def __init__(
+        self,
+        kernel="rbf",
+        *,
+        gamma="scale",
+        alpha=1.0,
+        fit_intercept=True,
+        memory_limit=2e9,
+        random_state=None,
+        verbose=False,
+    ):
         self.kernel = kernel
         self.gamma = gamma
         self.alpha = alpha
         self.fit_intercept = fit_intercept
+        self.memory_limit = memory_limit
+        self.random_state = random_state
+        self.verbose = verbose
 
     def _fit(self, code):
         self.fit_pairs(code.codes, code.targets)
@@ -152,7 +179,8 @@ class RidgePreimage(Preimage):
     def fit_pairs(self, codes, targets, *, centers=None) -> RidgePreimage:
         """Learn the map from codes (n_codes, k) to samples (n_codes, d); return self.
 
-        `centers`, shape (n_centers, k), are the centres of the regression. None is all codes.
+        `centers`, shape (n_centers, k), are the centres of the regression. None is all codes, or
+        as many as `memory_limit` allows.
         """
         self._set_sizes(codes, targets)
         self.gamma_ = 1 / codes.shape[1] if self.gamma is None else self.gamma
@@ -162,9 +190,19 @@ class RidgePreimage(Preimage):
         self._kernel = make_kernel(self.kernel, gamma=self.gamma_) if named else self.kernel
         self._mean = np.asarray(targets.mean(axis=0)).ravel() * self.fit_intercept
         rest = targets - self._mean if self.fit_intercept else targets
-        regression = kernel_ridge(self._kernel, codes, rest, self.alpha, centers=centers)
+        centers = self._choose_centers(codes) if centers is None else centers
+        options = {"centers": centers, "verbose": self.verbose}
+        regression = kernel_ridge(self._kernel, codes, rest, self.alpha, **options)
         self.centers_, self.dual_coef_ = regression
         return self
+
+    def _choose_centers(self, codes):
+        """Return some of the codes, or None if the kernel matrix of all fits into memory."""
+        n, limit = len(codes), self.memory_limit
+        if n <= BLOCK_ROWS or codes.dtype.itemsize * n**2 <= limit:
+            return None
+        m = max(BLOCK_ROWS, int(np.sqrt(limit / BYTES_PER_CENTER_PAIR)))
+        return codes[check_random_state(self.random_state).permutation(n)[:m]]
 
     def _decode(self, Y):
         return matmul(self._kernel(Y, self.centers_), self.dual_coef_) + self._mean
@@ -172,12 +210,18 @@ class RidgePreimage(Preimage):
 
 def scale_gamma(codes: np.ndarray) -> float:
     """Return 1 / (k * variance of the codes), or 1 if they do not vary."""
-    variance = float(codes.var(dtype=np.float64))
-    return 1 / (codes.shape[1] * variance) if variance > 0 else 1.0
+    variance = codes.shape[1] * float(codes.var(dtype=np.float64)) if codes.size else 0.0
+    return 1 / variance if variance > np.finfo(np.float64).tiny else 1.0
 
 
 def kernel_ridge(
-    kernel: Kernel, codes: np.ndarray, targets, alpha: float, *, centers: np.ndarray | None = None
+    kernel: Kernel,
+    codes: np.ndarray,
+    targets,
+    alpha: float,
+    *,
+    centers: np.ndarray | None = None,
+    verbose: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return centres C and coefficients B of the regression x-hat = B^T k(C, y).
 
@@ -185,7 +229,7 @@ def kernel_ridge(
     `centers` all codes are centres, and B = (K + alpha I)^-1 X. With fewer, B minimises
     ||X - k(Y, C) B||^2 + alpha tr(B^T k(C, C) B): with L L^T = k(C, C) and F = k(Y, C) L^-T, this
     is ridge regression on the features F, with normal equations for C alone; then linearly
-    dependent centres are left out, and targets may be sparse.
+    dependent centres are left out, and targets may be sparse. `verbose` shows the progress of that.
     """
     if centers is None:
         K = kernel(codes)
@@ -194,7 +238,8 @@ def kernel_ridge(
     kept, factor = independent_rows(kernel(centers.astype(np.float64)), centers.dtype)
     centers, m = centers[kept], len(kept)
     gram, moments = np.zeros((m, m)), np.zeros((m, targets.shape[1]))
-    for rows in gen_batches(len(codes), max(BLOCK_ROWS, 2 * m)):
+    blocks = list(gen_batches(len(codes), max(BLOCK_ROWS, 2 * m)))
+    for rows in tqdm(blocks, desc="learned inverse", unit="block", disable=not verbose):
         F = solve_factor(factor, kernel(codes[rows], centers))
         gram += F.T @ F
         moments += safe_sparse_dot(F.T, targets[rows])
@@ -432,13 +477,12 @@ class DistancePreimage(Preimage):
 
     def _fit(self, code):
         self._count = min(self.n_neighbors, len(code.targets))
-        self._target_norms = code.kernel.diag(code.targets)
         n_codes, d = code.targets.shape
         self._block_rows = max(1, MAX_TEMPORARY_VALUES // max(self._count * d, n_codes))
 
     def _decode(self, Y):
         products = self.code_.inner_products(Y)
-        squared = self.code_.squared_norms(Y)[:, None] + self._target_norms - 2 * products
+        squared = self.code_.squared_norms(Y)[:, None] + self.code_.target_norms - 2 * products
         nearest = np.argpartition(squared, self._count - 1, axis=1)[:, : self._count]
         neighbors = self.code_.targets[nearest]
         squared, products = (np.take_along_axis(a, nearest, axis=1) for a in (squared, products))
@@ -447,6 +491,8 @@ class DistancePreimage(Preimage):
         C = neighbors - center
         r = (np.sum(C**2, axis=2) - squared) / 2
         r -= r.mean(axis=1, keepdims=True)  # C^+ would remove it, but with rounding errors
+        # differences below the range of normal numbers have no inverse: neighbours are equal then
+        C[np.abs(C).max(axis=(1, 2)) < np.finfo(C.dtype).tiny] = 0
         # directions in which the neighbours hardly differ are dominated by rounding
         with one_blas_thread():
             inverse = np.linalg.pinv(C, rcond=np.sqrt(np.finfo(C.dtype).eps))
@@ -455,7 +501,8 @@ class DistancePreimage(Preimage):
             # No x is further from x-bar than from the x_i on average. Inconsistent distances give
             # steps many times longer only where the neighbours hardly differ.
             bound = MAX_STEP * np.sqrt(np.maximum(squared, 0)).mean(axis=1)
-            length = np.linalg.norm(step, axis=1)
+            with np.errstate(over="ignore"):  # an infinite length is shrunk to 0
+                length = np.linalg.norm(step, axis=1)
             shrink = np.divide(bound, length, out=np.ones_like(length), where=length > bound)
             step *= shrink[:, None]
         return center[:, 0] + step

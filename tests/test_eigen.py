@@ -54,6 +54,26 @@ def test_matrix_survives_unless_overwritten():
         np.testing.assert_array_equal(K, before)
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "K", [np.eye(100), np.eye(100) - 0.01, np.diag(np.arange(100) % 2)], ids=["1", "H", "0 and 1"]
+)
+def test_repeated_eigenvalues_are_all_found(K, dtype, overwrite):
+    """As many pairs come back as were asked for, where LAPACK's selection by index returns fewer:
+    for matrices as those of one-hot data, whose k-th eigenvalue is one of many equal ones."""
+    K = K.astype(dtype)
+    expected = np.linalg.eigvalsh(K)[::-1]
+    for k in (1, 2, 8, 10, 61, 99):
+        given = K.copy()
+        values, U, _ = leading_eigenpairs(given, k, solver="dense", overwrite=overwrite)
+        eps = 200 * np.finfo(dtype).eps
+        np.testing.assert_allclose(values, expected[:k], atol=eps)
+        np.testing.assert_allclose(K @ U, U * values, atol=eps)
+        np.testing.assert_allclose(U.T @ U, np.eye(k), atol=eps)
+        assert overwrite or (given == K).all()
+
+
 @pytest.mark.parametrize("n", [1, 2, 400])
 def test_zero_matrix_and_all_pairs(n):
     """Degenerate requests get an answer: a zero matrix, or k = n."""

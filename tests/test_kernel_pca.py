@@ -615,3 +615,126 @@ def test_centring_that_cancels_leaves_no_noise():
     X[0] += 1e-7
     model = KernelPCA(kernel=Polynomial(degree=2, gamma=1, coef0=0)).fit(X)
     assert model.eigenvalues_.shape == (0,)
+
+
+@pytest.mark.parametrize(("kernel", "n"), [("rbf", 128), ("linear", 100), ("laplacian", 300)])
+def test_one_hot_data_have_all_their_components(kernel, n):
+    """n_components columns come back although all eigenvalues but one are equal."""
+    model = KernelPCA(10, kernel=kernel)
+    codes = model.fit_transform(np.eye(n))
+    assert codes.shape == (n, 10)
+    np.testing.assert_allclose(model.transform(np.eye(n)), codes, atol=1e-9)
+    np.testing.assert_allclose(model.eigenvalues_, model.eigenvalues_[0])
+
+
+# -------------------------------------------------------------------------- single precision
+
+
+@pytest.fixture(scope="module")
+def far():
+    """Samples in single precision, a thousand standard deviations from the origin."""
+    X = np.random.default_rng(0).standard_normal((600, 8)) * np.arange(1, 9) + 1000
+    return X.astype(np.float32)
+
+
+@pytest.mark.parametrize("solver", ["auto", "dense", "arpack", "randomized", "krylov"])
+def test_data_far_from_the_origin_keep_their_precision(solver, far):
+    """The linear kernel of float32 data + 1000 gives the codes of float64, up to the rounding of
+    data of that spread, by every solver, in fit and transform, for dense and sparse new samples."""
+    exact = KernelPCA(5, eigen_solver="dense").fit_transform(far.astype(np.float64))
+    model = KernelPCA(5, eigen_solver=solver, random_state=0)
+    codes = model.fit_transform(far)
+    assert codes.dtype == np.float32
+    for found in (codes, model.transform(far), model.transform(sparse.csr_matrix(far))):
+        assert_same_up_to_sign(found, exact, atol=3e-4)
+    np.testing.assert_array_equal(model.X_fit_, far)
+
+
+def test_distances_do_not_depend_on_the_origin(far):
+    """The decoder from distances reconstructs data far from the origin as well as others."""
+    model = KernelPCA(8, preimage="distance").fit(far)
+    np.testing.assert_allclose(model.inverse_transform(model.transform(far)), far, atol=2e-3)
+
+
+def test_single_precision_keeps_its_components():
+    """Of the 999 components of 1,000 digits, those above float32's noise are kept, and they are
+    those of float64: fewer than one in twenty is lost."""
+    X = load_digits().data[:1000] / 16
+    exact = KernelPCA(kernel="rbf", gamma=0.01).fit(X)
+    model = KernelPCA(kernel="rbf", gamma=0.01)
+    codes = model.fit_transform(X.astype(np.float32))
+    assert codes.shape[1] > 0.95 * exact.eigenvalues_.size
+    np.testing.assert_allclose(model.transform(X.astype(np.float32)), codes, atol=1e-3)
+    k = codes.shape[1]
+    noise = 5 * np.finfo(np.float32).eps * np.sqrt(1000)
+    np.testing.assert_allclose(model.eigenvalues_, exact.eigenvalues_[:k], rtol=1e-6, atol=noise)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", ["cosine", "poly", "rbf", "linear"])
+def test_noise_is_no_component(kernel, dtype):
+    """As many components come out as the features have dimensions, none of rounding errors."""
+    X = np.random.default_rng(0).random((700, 3)).astype(dtype)
+    X = np.vstack([X, X[:300]])
+    expected = {"cosine": 3, "poly": 19, "rbf": None, "linear": 3}[kernel]
+    model = KernelPCA(kernel=kernel).fit(X)
+    exact = KernelPCA(kernel=kernel, eigen_solver="dense").fit(X.astype(np.float64))
+    found = model.eigenvalues_.size
+    assert found == expected if expected else found <= exact.eigenvalues_.size
+
+
+# ----------------------------------------------------------------------------- all components
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly"])
+def test_all_components_of_many_samples_by_their_features(kernel, monkeypatch):
+    """n_components=None takes the features where these are few, not all eigenpairs of a matrix."""
+    X = np.random.default_rng(0).standard_normal((1500, 4)).astype(np.float32)
+    monkeypatch.setattr(FeatureOperator, "dense", None)
+    options = {"kernel": kernel, "degree": 2}
+    model = KernelPCA(**options, memory_limit=0)
+    codes = model.fit_transform(X)
+    assert codes.shape[1] == {"linear": 4, "poly": 14}[kernel]
+    exact = decomposition.KernelPCA(**options).fit(X[:, :].astype(np.float64))
+    np.testing.assert_allclose(model.eigenvalues_, exact.eigenvalues_[: codes.shape[1]], rtol=1e-5)
+    auto = KernelPCA(**options).fit(X)
+    np.testing.assert_array_equal(auto.eigenvalues_, model.eigenvalues_)
+
+
+def test_all_components_of_a_large_matrix_are_announced(monkeypatch, X):
+    """LAPACK on a matrix for which it takes long is not silent."""
+    monkeypatch.setattr("akpca.kernel_pca.SLOW_WORK", 4 * len(X) ** 3 - 1)
+    with pytest.warns(UserWarning, match="n_components=None takes all eigenpairs"):
+        KernelPCA(kernel="rbf").fit(X)
+
+
+# ------------------------------------------------------------------------------ ends of the range
+
+
+@pytest.mark.parametrize("solver", ["auto", "dense", "arpack", "randomized", "krylov"])
+@pytest.mark.parametrize(
+    ("kernel", "scale"), [("linear", 1e160), ("linear", 1e308), ("poly", 1e100), ("rbf", 1e200)]
+)
+def test_data_that_overflow_are_named(kernel, scale, solver, X):
+    """Kernel values beyond the range are reported with the kernel and what to do."""
+    model = KernelPCA(2, kernel=kernel, degree=2, eigen_solver=solver)
+    with pytest.raises(ValueError, match="gives NaN or infinity on X: scale the data"):
+        model.fit(scale * X / np.abs(X).max())
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "cosine", "sigmoid"])
+@pytest.mark.parametrize("spread", [1e-8, 1e-7, 1e-6])
+def test_shares_of_the_variance_are_shares(kernel, spread):
+    """Explained variances of nearly constant data add up to at most 1."""
+    X = 1 + spread * np.random.default_rng(0).standard_normal((50, 4))
+    for center in (True, False):
+        model = KernelPCA(kernel=kernel, center=center).fit(X)
+        assert 0 <= model.explained_variance_ratio_.sum() <= 1 + 1e-12
+
+
+def test_the_learned_inverse_of_an_earlier_fit_is_gone(X):
+    """A fit without an inverse leaves no coefficients of one behind."""
+    model = KernelPCA(2, kernel="rbf", fit_inverse_transform=True).fit(X)
+    model.set_params(fit_inverse_transform=False).fit(X)
+    for name in ("dual_coef_", "X_transformed_fit_", "inverse_gamma_"):
+        assert not hasattr(model, name)

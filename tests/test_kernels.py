@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from akpca import reference
+from akpca import KernelOperator, KernelPCA, reference
 from akpca.kernels import (
     BLOCK_ROWS,
     KERNELS,
@@ -205,7 +205,7 @@ def test_callable_kernel_equals_its_function(X):
 @pytest.mark.parametrize("value", [-1, np.nan, np.inf])
 def test_constant_must_be_a_kernel(value):
     """A negative multiple of a kernel is none."""
-    with pytest.raises(ValueError, match="finite and >= 0"):
+    with pytest.raises(ValueError, match="'value' parameter of Constant"):
         value * RBF()
 
 
@@ -236,3 +236,58 @@ def test_chi2_refuses_sparse_data(X):
     """chi2 is for dense histograms, and says so."""
     with pytest.raises(TypeError, match="chi2"):
         Chi2()(sparse.csr_matrix(X))
+
+
+# ------------------------------------------------------------------------- impossible parameters
+
+IMPOSSIBLE = [
+    (RBF, "gamma", -1),
+    (RBF, "gamma", np.nan),
+    (RBF, "gamma", np.inf),
+    (RBF, "gamma", "scale"),
+    (Laplacian, "gamma", -0.1),
+    (Chi2, "gamma", -1),
+    (Sigmoid, "gamma", -1),
+    (Sigmoid, "coef0", np.nan),
+    (Polynomial, "degree", -2),
+    (Polynomial, "coef0", np.inf),
+    (Polynomial, "gamma", -1),
+]
+
+
+@pytest.mark.parametrize(("cls", "name", "value"), IMPOSSIBLE)
+def test_impossible_parameters_are_named(cls, name, value):
+    """A kernel that cannot be is refused by name: when made, and if set later, when used alone, in
+    a sum, by an operator or by an estimator."""
+    message = f"'{name}' parameter of {cls.__name__}"
+    with pytest.raises(ValueError, match=message):
+        cls(**{name: value})
+    X = np.random.default_rng(0).random((5, 2))
+    kernel = cls().set_params(**{name: value})
+    whole = Linear() + 2 * cls()
+    whole.set_params(**{f"right__right__{name}": value})
+    for bad in (kernel, whole):
+        for use in (bad, lambda X, bad=bad: KernelOperator(X, bad), KernelPCA(1, kernel=bad).fit):
+            with pytest.raises(ValueError, match=message):
+                use(X)
+
+
+def test_possible_parameters_survive_clone_and_search():
+    """Limits that are allowed, NumPy's numbers, and clones of sums are accepted."""
+    kernel = RBF(np.float32(0)) * Polynomial(degree=np.int64(0), coef0=-1.5) + 0.5
+    copy = clone(kernel)
+    copy.set_params(left__left__gamma=np.float64(2))
+    assert copy.left.left.gamma == 2
+    assert copy(np.eye(3)).shape == (3, 3)
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_arrays_that_must_not_be_written(name):
+    """Read-only samples, such as pandas hands out, give the values of others and stay as they are,
+    in any order of memory."""
+    X = np.random.default_rng(0).random((40, 3))
+    expected = make_kernel(name)(X), make_kernel(name)(X, X[:7])
+    for array in (X, np.asfortranarray(X), X[::-1].copy()[::-1]):
+        array.flags.writeable = False
+        np.testing.assert_allclose(make_kernel(name)(array), expected[0], atol=1e-14)
+        np.testing.assert_allclose(make_kernel(name)(array, array[:7]), expected[1], atol=1e-14)

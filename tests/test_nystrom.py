@@ -700,3 +700,38 @@ def test_operator_in_place_of_samples(X):
         NystromKernelPCA(3, kernel="precomputed").fit(RBF()(X))
     with pytest.raises(ValueError, match="an operator that has samples"):
         NystromKernelPCA(3, kernel="precomputed").fit(MatrixOperator(RBF()(X)))
+
+
+@pytest.mark.parametrize("options", [{}, {"sampling": "kmeans"}, {"orthonormal": False}])
+def test_data_far_from_the_origin_keep_their_precision(options):
+    """The linear kernel of float32 data + 1000 gives the codes of float64, in fit, transform and,
+    with landmarks that are rows of X, in a stream."""
+    X = np.random.default_rng(0).standard_normal((600, 8)) * np.arange(1, 9) + 1000
+    X = X.astype(np.float32)
+    options = {"kernel": "linear", "n_landmarks": 600, "random_state": 0, **options}
+    exact = KernelPCA(5, eigen_solver="dense").fit_transform(X.astype(np.float64))
+    model = NystromKernelPCA(5, **options)
+    codes = model.fit_transform(X)
+    assert_same_up_to_sign(codes, exact, atol=3e-4)
+    assert_same_up_to_sign(model.transform(X), exact, atol=3e-4)
+    if not options.get("sampling"):
+        np.testing.assert_array_equal(model.landmarks_, X[model.landmark_indices_])
+    if options.get("orthonormal", True):
+        stream = NystromKernelPCA(5, **{**options, "n_landmarks": 100})
+        for start in range(0, 600, 200):
+            stream.partial_fit(X[start : start + 200])
+        assert_same_up_to_sign(stream.transform(X), exact, atol=3e-4)
+
+
+def test_single_precision_keeps_its_components():
+    """Nearly as many components as in float64, and nearly the same number as exact kernel PCA."""
+    X = (load_digits().data[:1000] / 16).astype(np.float32)
+    options = {"kernel": "rbf", "gamma": 0.01}
+    model = NystromKernelPCA(n_landmarks=1000, random_state=0, **options).fit(X)
+    exact = KernelPCA(**options).fit(X.astype(np.float64))
+    found = model.eigenvalues_.size
+    assert found > 0.95 * exact.eigenvalues_.size
+    noise = 5 * np.finfo(np.float32).eps * np.sqrt(1000)
+    np.testing.assert_allclose(
+        model.eigenvalues_, exact.eigenvalues_[:found], rtol=1e-6, atol=noise
+    )

@@ -113,3 +113,25 @@ def test_relative_error_is_free_of_scale(X):
     assert relative_error(X, X) == 0
     assert relative_error(X, 0 * X) == 1
     np.testing.assert_allclose(relative_error(7 * X, 7 * X + 7), relative_error(X, X + 1))
+
+
+@pytest.mark.parametrize("k", [2.0, 2.5, True, "2", None])
+def test_number_of_components_is_an_integer(k, X):
+    """Anything else is refused by name."""
+    with pytest.raises(TypeError, match="n_components must be an integer"):
+        pca(X, k)
+    with pytest.raises(TypeError, match="k must be an integer"):
+        pca(X, 3).truncated(k)
+
+
+def test_code_knows_its_shapes(X):
+    """One column, or one too many, is not broadcast: the columns that are needed are named."""
+    code = pca(X, 3)
+    for width in (1, X.shape[1] + 1):
+        with pytest.raises(ValueError, match=f"X must have {X.shape[1]} columns, got {width}"):
+            code.encode(np.ones((4, width)))
+    for width in (1, 4):
+        with pytest.raises(ValueError, match=f"Y must have 3 columns, got {width}"):
+            code.decode(np.ones((4, width)))
+    with pytest.raises(ValueError, match="X contains NaN"):
+        code.encode(X * np.nan)

@@ -8,9 +8,9 @@ from sklearn import decomposition
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
-from akpca import KernelPCA, pca, preimage, reference
+from akpca import KernelPCA, NystromKernelPCA, pca, preimage, reference
 from akpca.kernel_code import KernelCode
-from akpca.kernels import RBF, Cosine, Laplacian, Linear, Polynomial
+from akpca.kernels import RBF, Chi2, Cosine, Laplacian, Linear, Polynomial
 from akpca.preimage import (
     PREIMAGES,
     DistancePreimage,
@@ -679,3 +679,104 @@ def test_many_neighbours_do_not_explode():
     for n_neighbors in (10, 60, 200):
         decoded = model.inverse_transform(Y, preimage=DistancePreimage(n_neighbors))
         assert np.mean(np.sum((decoded - X_new) ** 2, axis=1)) < spread
+
+
+# ------------------------------------------------------------------- memory of the learned inverse
+
+
+@pytest.fixture(scope="module")
+def curve():
+    """1,500 noisy points of a curve in five dimensions, and 200 new ones."""
+    rng = np.random.default_rng(0)
+    t = rng.random((1700, 1)) * np.arange(1, 6)
+    X = np.sin(3 * t) + 0.01 * rng.standard_normal((1700, 5))
+    return X[:1500], X[1500:]
+
+
+@pytest.mark.parametrize("options", [{"fit_inverse_transform": True}, {"preimage": "ridge"}])
+def test_learned_inverse_keeps_to_the_memory_limit(options, curve, monkeypatch):
+    """Above memory_limit some codes are centres: no matrix of all codes is made, the error hardly
+    grows, and the same random_state gives the same result."""
+    X, X_new = curve
+    options = {"kernel": "rbf", "gamma": 1.0, "alpha": 1e-3, "random_state": 0, **options}
+    full = KernelPCA(3, **options).fit(X)
+    sizes, matrix = [], RBF.__call__
+    monkeypatch.setattr(RBF, "__call__", lambda *a: sizes.append(matrix(*a)) or sizes[-1])
+    limited = KernelPCA(3, memory_limit=48 * 600**2, **options).fit(X)
+    decoder = limited.preimage_ if "preimage" in options else limited._decoder
+    assert len(decoder.centers_) <= 600  # those that are not redundant
+    assert max(K.size for K in sizes) <= 1200 * 600
+    errors = [
+        np.mean((model.inverse_transform(model.transform(X_new)) - X_new) ** 2)
+        for model in (full, limited)
+    ]
+    assert errors[1] < 1.1 * errors[0]
+    again = KernelPCA(3, memory_limit=48 * 600**2, **options).fit(X)
+    codes = again.transform(X_new)
+    np.testing.assert_array_equal(again.inverse_transform(codes), limited.inverse_transform(codes))
+
+
+def test_learned_inverse_within_the_limit_is_unchanged(curve):
+    """A kernel matrix that just fits gives the regression on all codes, to the bit."""
+    codes, targets = curve[0][:600, :2], curve[0][:600]
+    exact = preimage.kernel_ridge(RBF(1.0), codes, targets, 0.1)[1]
+    for limit, same in ((8 * 600**2, True), (8 * 600**2 - 1, False)):
+        ridge = RidgePreimage(
+            RBF(1.0), alpha=0.1, fit_intercept=False, memory_limit=limit, random_state=0
+        ).fit_pairs(codes, targets)
+        assert np.array_equal(ridge.dual_coef_, exact) == same
+
+
+def test_learned_inverse_above_the_limit_shows_its_progress(curve, capsys):
+    """A fit in blocks says how far it is."""
+    options = {"memory_limit": 0, "kernel": "rbf", "fit_inverse_transform": True}
+    KernelPCA(2, verbose=True, **options).fit(curve[0])
+    assert "learned inverse" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------ ends of the range
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+@pytest.mark.parametrize("scale", [1e-320, 1e-310, 1e-300, 1e-160])
+def test_distance_of_tiny_samples(kernel, scale, X):
+    """Neighbours that differ by less than a normal number are equal: no overflow, no NaN."""
+    model = KernelPCA(2, kernel=kernel, preimage="distance").fit(scale * X)
+    assert np.isfinite(model.inverse_transform(model.transform(scale * X))).all()
+
+
+@pytest.mark.parametrize(
+    "codes", [np.zeros((4, 0)), np.ones((1, 3)), np.arange(3.0)[:, None] * 1e-170]
+)
+def test_scale_of_codes_that_do_not_vary(codes):
+    """Where the variance of codes is no number to divide by, the coefficient is 1."""
+    assert preimage.scale_gamma(codes) == 1
+
+
+def test_no_code_no_inverse():
+    """Constant data have no components, and that is said."""
+    for model in (
+        KernelPCA(kernel="rbf", fit_inverse_transform=True, inverse_gamma="scale"),
+        NystromKernelPCA(fit_inverse_transform=True, inverse_gamma="scale"),
+    ):
+        with pytest.raises(ValueError, match="needs data that vary"):
+            model.fit(np.ones((5, 2)))
+
+
+def test_one_landmark_has_an_inverse(X):
+    """The code of one landmark does not vary; the inverse of all samples is finite."""
+    options = {"n_landmarks": 1, "fit_inverse_transform": True, "inverse_gamma": "scale"}
+    model = NystromKernelPCA(**options, random_state=0).fit(X)
+    assert np.isfinite(model.inverse_transform(model.transform(X))).all()
+    assert model.inverse_gamma_ == 1
+
+
+@pytest.mark.parametrize("kernel", ["chi2", Linear() + 0.5 * Chi2()])
+@pytest.mark.parametrize("cls", [KernelPCA, NystromKernelPCA])
+def test_chi2_does_not_apply_to_codes(cls, kernel, X):
+    """The learned inverse uses the same kernel on codes, which may be negative: refused at fit,
+    with the decoder to use instead."""
+    with pytest.raises(ValueError, match=r"fit_inverse_transform=True applies kernel=.*chi2 takes"):
+        cls(2, kernel=kernel, fit_inverse_transform=True).fit(np.abs(X))
+    model = cls(2, kernel=kernel, preimage="ridge").fit(np.abs(X))
+    assert model.inverse_transform(model.transform(np.abs(X))).shape == X.shape
