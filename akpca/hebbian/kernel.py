@@ -114,24 +114,23 @@ def kernel_block(
     last good state.
     """
     rows, small, extra = operator.rows(indices), state.small, ()
-    t = state.t + len(indices)
+    t, AK, dtype = state.t + len(indices), state.AK, operator.dtype
     rates = gain.rates(np.arange(state.t + 1, t + 1), small.eigenvalues, operator.shape[0])
-    if len(small.C):
-        extra = state.A[:, indices], state.AK @ rows.T, rows @ rows.T
-    block = Block.of(state.S @ rows.T, rows[:, indices], *extra)
-    with np.errstate(all="ignore"):  # what overflows is found right below
+    with np.errstate(all="ignore"):  # what overflows is found as soon as it is in an output
+        if len(small.C):
+            extra = state.A[:, indices], AK @ rows.T, rows @ rows.T
+        block = Block.of(state.S @ rows.T, rows[:, indices], *extra)
         Theta, W, outputs, small = hebbian_steps(block, rates, small)
         growth = np.max(outputs**2) / max(block.sizes.max(), np.finfo(float).tiny)
-        Theta, W = Theta.astype(operator.dtype), W.astype(operator.dtype)
+        Theta, W = Theta.astype(dtype), W.astype(dtype)
         if not (growth <= limit and np.isfinite(Theta).all() and np.isfinite(W).all()):
             raise DivergenceError(f"diverged at step {t}")
-    S = Theta @ state.S
-    S[:, indices] += W
-    AK = state.AK
-    if AK is not None:
-        r = len(AK)
-        AK = Theta[:r, :r] @ AK
-        AK += W[:r] @ rows
+        S = Theta @ state.S
+        S[:, indices] += W
+        if AK is not None:
+            r = len(AK)
+            AK = Theta[:r, :r] @ AK
+            AK += W[:r] @ rows
     return KernelState(S, AK, small, t)
 
 
