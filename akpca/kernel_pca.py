@@ -135,6 +135,13 @@ class KernelPCA(KernelEstimator):
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
+    Notes
+    -----
+    Peak memory of `fit` in numbers of the precision of X, besides X and a copy of it: with a kernel
+    matrix n^2 + 3 n k, or 3 n^2 for all components; with explicit features n (4 d + 6 k) + 2 D^2;
+    matrix-free at most n (35 w + 2 d) + 2 * 2000^2 in float64, where w = k + max(15, k // 3).
+    `transform` takes n_new k + 4 * 512 n for any number n_new of samples.
+
     See Also
     --------
     NystromKernelPCA : The same within the span of some landmarks, in one pass over the data.

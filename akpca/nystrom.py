@@ -7,8 +7,9 @@ products are the Nyström approximation of the kernel,
     F(x).F(y) = k(x, Z) k(Z, Z)^-1 k(Z, y),
 
 and PCA of F over all n points is kernel PCA within that span. It takes one sweep over the data in
-blocks of rows, which gives an m x m matrix, in time O(n m (d + m)) and memory O(m^2 + m d), for any
-n. Only what the landmarks do not span is lost, and `error_` says how much that is.
+blocks of rows, which gives an m x m matrix, in time O(n m (d + m)) and, for any n, with a peak
+memory of 10 m^2 + 3 m d numbers. Only what the landmarks do not span is lost, and `error_` says how
+much that is.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ of the data centred in feature space. All are SciPy's ``LinearOperator`` and kee
 - ``rows(indices)``, ``diagonal()``, ``trace()``, ``frobenius_norm()`` and ``dense()`` are those of
   the operator itself; ``means()`` are the row means of the plain K;
 - ``points`` are the samples, with which new ones can be encoded, or None;
-- besides the vectors, at most `TILE_VALUES` kernel values per thread are in memory.
+- peak memory of a product with s vectors: t (TILE_VALUES + n s) + 3 n s numbers on t threads.
 
 Kernel values are computed in the precision of the data and summed in float64.
 """
@@ -405,7 +405,8 @@ class FeatureOperator(KernelOperator):
     multiplied by sqrt(2). Inner products don't change when the data are rotated, so z is taken
     along the r principal axes along which the data vary. K V = Phi (Phi^T V) costs O(n d^2) per
     vector instead of O(n^2 d), and eigenvectors can be computed in the D dimensions of
-    `covariance` instead of n. Phi is computed block by block and never stored.
+    `covariance` instead of n. Phi is computed block by block, 4 TILE_VALUES numbers at a time, and
+    never stored; peak memory with s vectors is n (2 d + 3 s) + 2 D^2 numbers and a few blocks.
 
     Parameters are as in `KernelOperator`, but X is dense and coef0 >= 0.
     """
