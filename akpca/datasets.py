@@ -31,6 +31,7 @@ import sklearn.datasets
 from sklearn.utils import Bunch, check_random_state
 
 from akpca import mocap
+from akpca.parameters import check_number
 
 RandomLike = int | np.random.RandomState | None
 _Loaded = tuple[np.ndarray, np.ndarray | None, tuple[int, ...] | None, str]
@@ -96,8 +97,7 @@ class Dataset:
 
         Images become ceil(height / step) by ceil(width / step): with step 2, 28x28 become 14x14.
         """
-        if step < 1:
-            raise ValueError(f"step={step} must be at least 1")
+        check_number("step", step, integer=True, low=1)
         small = self.images[:, ::step, ::step]
         shape = small.shape[1:]
         return replace(self, X=small.reshape(len(small), math.prod(shape)), image_shape=shape)
@@ -120,6 +120,7 @@ def generator(random_state: RandomLike) -> np.random.Generator:
     """
     if not isinstance(random_state, Integral):
         random_state = check_random_state(random_state).randint(2**31 - 1)
+    check_number("random_state", random_state, integer=True)
     return np.random.default_rng(int(random_state))
 
 
@@ -201,10 +202,9 @@ def balanced_split(
     y = np.asarray(y)
     if y.ndim != 1 or len(y) == 0:
         raise ValueError(f"y must have shape (n,) with n > 0, got {y.shape}")
-    if n_train < 1:
-        raise ValueError(f"n_train={n_train} must be at least 1")
-    if n_test is not None and n_test < 0:
-        raise ValueError(f"n_test={n_test} must not be negative")
+    check_number("n_train", n_train, integer=True, low=1)
+    if n_test is not None:
+        check_number("n_test", n_test, integer=True)
     rng = generator(random_state)
     train, test = [], []
     for label in np.unique(y):
@@ -240,8 +240,7 @@ def add_gaussian_noise(X: np.ndarray, sigma: float, *, random_state: RandomLike 
     Nothing is clipped. The same integer `random_state` gives the same noise at another `sigma`,
     only scaled.
     """
-    if not 0 <= sigma < math.inf:
-        raise ValueError(f"sigma={sigma} must be finite and not negative")
+    check_number("sigma", sigma)
     X = _as_floats(X)
     noise = sigma * generator(random_state).standard_normal(X.shape)
     return X + noise.astype(X.dtype)
@@ -252,8 +251,7 @@ def add_speckle(X: np.ndarray, p: float, *, random_state: RandomLike = 0) -> np.
 
     With the same integer `random_state` a larger `p` loses the same entries and more.
     """
-    if not 0 <= p <= 1:
-        raise ValueError(f"p={p} must be in [0, 1]")
+    check_number("p", p, high=1)
     noisy = _as_floats(X).copy()
     noisy[generator(random_state).random(noisy.shape) < p] = 0
     return noisy
