@@ -33,6 +33,18 @@ from sklearn.utils import Bunch, check_random_state
 from akpca import mocap
 from akpca.parameters import check_number
 
+__all__ = [
+    "Dataset",
+    "RandomLike",
+    "add_gaussian_noise",
+    "add_speckle",
+    "balanced_split",
+    "dataset_names",
+    "generator",
+    "load_dataset",
+    "scale_by_max_norm",
+]
+
 RandomLike = int | np.random.RandomState | None
 _Loaded = tuple[np.ndarray, np.ndarray | None, tuple[int, ...] | None, str]
 # Kind and shape of each array that an .npz file must hold, without the number of examples.

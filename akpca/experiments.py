@@ -24,6 +24,8 @@ from .hebbian import (
 from .operators import MatrixOperator
 from .threads import matmul, one_blas_thread
 
+__all__ = ["excess_error_curve", "excess_error_curves", "optimal_error"]
+
 
 def optimal_error(K: np.ndarray, n_components: int) -> float:
     """Return E_min, the smallest ||K - (A K)^T A K||_F (38) that r components can have.

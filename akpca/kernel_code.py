@@ -22,6 +22,8 @@ from sklearn.utils.extmath import row_norms
 from .kernels import BLOCK_ROWS, Kernel, check_finite
 from .threads import matmul
 
+__all__ = ["KernelCode"]
+
 
 @dataclass(frozen=True, eq=False)
 class KernelCode:

@@ -34,6 +34,35 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from .threads import run_in_threads
 
+__all__ = [
+    "BLOCK_ROWS",
+    "KERNELS",
+    "RBF",
+    "CallableKernel",
+    "Chi2",
+    "Constant",
+    "Cosine",
+    "InnerProductKernel",
+    "Kernel",
+    "Laplacian",
+    "Linear",
+    "Polynomial",
+    "Precomputed",
+    "Product",
+    "Sigmoid",
+    "Sum",
+    "UnitDiagonal",
+    "center_in_place",
+    "centering_shift",
+    "check_finite",
+    "check_samples",
+    "gamma_of",
+    "make_kernel",
+    "part",
+    "resolve_kernel",
+    "with_gamma",
+]
+
 # Rows of a kernel matrix computed at a time: full speed, with small temporary arrays.
 BLOCK_ROWS = 512
 # Rows of the square blocks whose diagonals give k(x, x), for kernels that do not define `diag`.
@@ -155,7 +184,7 @@ class InnerProductKernel(Kernel):
         _inner_products(out, X, Y)
         self.apply(out, X.shape[1])
 
-    def diag(self, X):  # noqa: D102
+    def diag(self, X) -> np.ndarray:  # noqa: D102
         X = check_samples(X, "X")
         return self.apply(row_norms(X, squared=True), X.shape[1])
 
@@ -245,7 +274,7 @@ class Cosine(Kernel):
         out *= y_terms
         out *= x_terms[:, None]
 
-    def diag(self, X):  # noqa: D102
+    def diag(self, X) -> np.ndarray:  # noqa: D102
         X = check_samples(X, "X")
         return (row_norms(X) > 0).astype(X.dtype)
 
@@ -291,7 +320,7 @@ class Constant(Kernel):
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
         out[:] = self.value
 
-    def diag(self, X):  # noqa: D102
+    def diag(self, X) -> np.ndarray:  # noqa: D102
         X = check_samples(X, "X")
         return np.full(X.shape[0], self.value, X.dtype)
 
@@ -303,10 +332,10 @@ class Sum(Kernel):
     left: Kernel
     right: Kernel
 
-    def values(self, X, Y):  # noqa: D102
+    def values(self, X, Y) -> np.ndarray:  # noqa: D102
         return self.left.values(X, Y) + self.right.values(X, Y)
 
-    def diag(self, X):  # noqa: D102
+    def diag(self, X) -> np.ndarray:  # noqa: D102
         return self.left.diag(X) + self.right.diag(X)
 
     def __repr__(self):
@@ -320,10 +349,10 @@ class Product(Kernel):
     left: Kernel
     right: Kernel
 
-    def values(self, X, Y):  # noqa: D102
+    def values(self, X, Y) -> np.ndarray:  # noqa: D102
         return self.left.values(X, Y) * self.right.values(X, Y)
 
-    def diag(self, X):  # noqa: D102
+    def diag(self, X) -> np.ndarray:  # noqa: D102
         return self.left.diag(X) * self.right.diag(X)
 
     def __repr__(self):
@@ -339,11 +368,11 @@ class CallableKernel(Kernel):
     params: dict | None = None
     n_jobs: int | None = None
 
-    def values(self, X, Y):  # noqa: D102
+    def values(self, X, Y) -> np.ndarray:  # noqa: D102
         options = {"metric": self.function, "n_jobs": self.n_jobs, **(self.params or {})}
         return pairwise_kernels(X, Y, **options)
 
-    def diag(self, X):  # noqa: D102
+    def diag(self, X) -> np.ndarray:  # noqa: D102
         X = check_samples(X, "X")
         samples = (X[[i]] if sparse.issparse(X) else X[i] for i in range(X.shape[0]))
         return np.array([self.function(x, x, **(self.params or {})) for x in samples], X.dtype)
@@ -353,13 +382,13 @@ class CallableKernel(Kernel):
 class Precomputed(Kernel):
     """Kernel values that the caller has computed: the matrix is passed in place of the samples."""
 
-    def values(self, X, Y):  # noqa: D102
+    def values(self, X, Y) -> np.ndarray:  # noqa: D102
         return X.toarray() if sparse.issparse(X) else X
 
-    def __call__(self, X, Y=None):  # noqa: D102
+    def __call__(self, X, Y=None) -> np.ndarray:  # noqa: D102
         return self.values(X, Y)
 
-    def diag(self, X):  # noqa: D102
+    def diag(self, X) -> np.ndarray:  # noqa: D102
         return X.diagonal()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+__all__ = ["reconstruction_error", "relative_error"]
+
 
 def reconstruction_error(X, X_hat) -> float:
     """Return the mean squared distance, (1/n) sum_i ||x_i - x-hat_i||^2.

@@ -33,6 +33,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+__all__ = ["Skeleton", "bone_directions", "joint_positions", "read_amc", "read_asf"]
+
 _ROTATIONS = ("rx", "ry", "rz")
 _TRANSLATIONS = ("tx", "ty", "tz")
 _BONE_KEYS = ("name", "direction", "length", "axis")

@@ -43,6 +43,17 @@ from ..threads import one_blas_thread
 from .gains import AUTO, EigenvalueNorm, Factor, Gain, MetaDescent
 from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
 
+__all__ = [
+    "FORGETTING",
+    "GeneralizedHebbian",
+    "LinearState",
+    "Track",
+    "check_lengths",
+    "checked_stream_gain",
+    "linear_block",
+    "tracked_steps",
+]
+
 # p above: gains of about 8 / (t lambda_i). Smaller ones separate close eigenvalues too slowly,
 # larger ones follow every sample too far.
 FORGETTING = 7
@@ -261,7 +272,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         random_state=None,
         verbose=False,
         callback=None,
-    ):
+    ) -> None:
         self.n_components = n_components
         self.rule = rule
         self.center = center
@@ -275,7 +286,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.callback = callback
 
     @fit_method
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> GeneralizedHebbian:
         """Make `n_passes` passes over X; return self.
 
         An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached. A gain that
@@ -309,7 +320,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self
 
     @fit_method
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X, y=None) -> GeneralizedHebbian:
         """Take in the next samples of a stream, one step each; return self.
 
         How a stream is cut into batches makes no difference beyond rounding. A batch in which the
@@ -337,7 +348,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._publish(state, X.dtype if first else self.components_.dtype, rng, max(n_iter, 1))
         return self
 
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Return the codes (x - mean_) @ components_.T of rows of X, shape (n_new, n_components).
 
         Parameters
@@ -349,7 +360,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         blocks = gen_batches(len(X), BLOCK_ROWS)
         return np.concatenate([(X[rows] - self.mean_) @ self.components_.T for rows in blocks])
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X) -> np.ndarray:
         """Return the samples nearest to the mean with the codes X, shape (n_new, n_features).
 
         They are mean + V^+ y with the pseudo-inverse V^+ of `components_`, so that a sample is

@@ -34,6 +34,21 @@ from ..threads import matmul, one_blas_thread
 from .gains import AUTO, Factor, Gain, named_gain
 from .steps import NONE, RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
 
+__all__ = [
+    "HebbianProgress",
+    "KernelHebbian",
+    "KernelState",
+    "Run",
+    "Trials",
+    "descend",
+    "kernel_block",
+    "kernel_reconstruction_error",
+    "ladder",
+    "refresh",
+    "run_pass",
+    "start_state",
+]
+
 # Norm of a component at the end, where 1 is right, that is a failure.
 TOO_LONG = 2.0
 # Steps of a trial run of auto-tuning: at least so many, or a part of the samples; and how many
@@ -459,7 +474,7 @@ class KernelHebbian(KernelEstimator):
         random_state=None,
         verbose=False,
         callback=None,
-    ):
+    ) -> None:
         self.n_components = n_components
         self.kernel = kernel
         self.gamma = gamma
@@ -481,7 +496,7 @@ class KernelHebbian(KernelEstimator):
         self.callback = callback
 
     @fit_method
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> KernelHebbian:
         """Make `n_passes` passes over X.
 
         An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached. A gain that
@@ -514,7 +529,7 @@ class KernelHebbian(KernelEstimator):
         self._set_code(code)
         return self
 
-    def fit_transform(self, X, y=None, **params):
+    def fit_transform(self, X, y=None, **params) -> np.ndarray:
         """Fit to X, as `fit` does, and return its codes, which costs nothing more."""
         return self.fit(X, **params)._code.codes.copy()
 
