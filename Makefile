@@ -5,9 +5,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Exists only after a complete install, so that an interrupted one starts again.
 STAMP := $(VENV)/.complete
+# Environments for the tests only, which come and go with .venv.
+LOWEST := $(VENV)/lowest
+NEWEST := $(VENV)/newest
 
 .DEFAULT_GOAL := help
-.PHONY: help book test notebooks lab bench clean
+.PHONY: help book test coverage notebooks lab bench clean
 
 help: ## Show this list
 	@echo "Usage: make TARGET [PYTHON=python3.12]"
@@ -16,8 +19,11 @@ help: ## Show this list
 book: $(STAMP) ## Execute all notebooks and render them to build/html
 	$(BIN)/python notebooks/build.py
 
-test: $(STAMP) ## Run all checks: style, unit tests, committed numbers, re-runs
+test: $(STAMP) $(LOWEST)/.complete $(NEWEST)/.complete ## Run all checks: style, unit tests, committed numbers, re-runs
 	$(BIN)/python tests/run.py
+
+coverage: $(STAMP) ## Run the unit tests, and list the lines that they don't reach
+	$(BIN)/python tests/run.py --coverage
 
 notebooks: $(STAMP) ## Execute the notebooks in place, ready to be committed
 	$(BIN)/python notebooks/build.py --in-place
@@ -45,4 +51,21 @@ $(STAMP): pyproject.toml
 	@rm -f $@
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+# The lowest versions that pyproject.toml allows: the bounds are true only if the tests pass there.
+$(LOWEST)/.complete: $(STAMP)
+	@echo "Setting up $(LOWEST) with the lowest versions of all dependencies ..."
+	@rm -rf $(LOWEST)
+	@$(BIN)/uv venv -q --python $(BIN)/python $(LOWEST)
+	@$(BIN)/uv pip install -q --python $(LOWEST) --resolution lowest-direct -e '.[dev]'
+	@touch $@
+
+# The newest Python of this machine; nothing but the stamp if that is the one of .venv.
+$(NEWEST)/.complete: $(STAMP)
+	@rm -rf $(NEWEST) && mkdir $(NEWEST)
+	@python="$$($(BIN)/python tests/newest_python.py)"; test -z "$$python" || { \
+	  echo "Setting up $(NEWEST) with $$($$python --version) ..." && \
+	  $(BIN)/uv venv -q --clear --python "$$python" $(NEWEST) && \
+	  $(BIN)/uv pip install -q --python $(NEWEST) -e '.[dev]'; }
 	@touch $@

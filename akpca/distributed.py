@@ -45,6 +45,8 @@ from .kernels import Kernel, check_finite, check_samples
 from .operators import TILE_COLUMNS, TILE_ROWS, SampleOperator, check_kernel, kernel_tiles
 from .threads import one_blas_thread
 
+__all__ = ["DaskKernelOperator", "from_file", "is_dask_array", "run_notebooks"]
+
 # Chunks have about MIN_CHUNK_ROWS rows, or more, so that there are at most MAX_CHUNKS: a sweep has
 # MAX_CHUNKS^2 / 2 tasks, about a millisecond of scheduling each. None exceeds MAX_CHUNK_BYTES.
 MIN_CHUNK_ROWS, MAX_CHUNKS, MAX_CHUNK_BYTES = 2048, 64, 2**25
@@ -82,7 +84,7 @@ class DaskKernelOperator(SampleOperator):
 
     def __init__(
         self, X, kernel: Kernel, *, center: bool = True, client=None, verbose: bool = False
-    ):
+    ) -> None:
         self.kernel = check_kernel(kernel)
         self.X = _in_row_chunks(X, "X")
         self.client, self.verbose = client, verbose

@@ -20,6 +20,19 @@ from sklearn.utils.extmath import randomized_svd
 from .progress import FitProgress, warn_interrupted
 from .threads import one_blas_thread
 
+__all__ = [
+    "EIGEN_SOLVERS",
+    "KrylovResult",
+    "block_krylov",
+    "choose_solver",
+    "clean_eigenvalues",
+    "indefinite_error",
+    "independent_rows",
+    "lapack_work",
+    "leading_eigenpairs",
+    "power_method",
+]
+
 EIGEN_SOLVERS = ("auto", "dense", "arpack", "randomized", "krylov")
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 # A landmark is dropped if the others explain all but this fraction of the largest k(z, z): features

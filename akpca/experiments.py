@@ -27,6 +27,8 @@ from .hebbian import (
 from .operators import MatrixOperator
 from .threads import matmul, one_blas_thread
 
+__all__ = ["excess_error_curve", "excess_error_curves", "optimal_error"]
+
 
 def _check_count(name: str, value, largest: float = np.inf) -> None:
     whole = isinstance(value, Integral) and not isinstance(value, bool)

@@ -22,6 +22,8 @@ from sklearn.utils.extmath import row_norms
 from .kernels import BLOCK_ROWS, Kernel, check_finite
 from .threads import matmul
 
+__all__ = ["KernelCode"]
+
 
 def relative_to(shift: np.ndarray | None, X):
     """Return the samples X minus the shift, dense, or X itself if the shift is None."""

@@ -32,6 +32,8 @@ from .kernels import (
 )
 from .preimage import PREIMAGES, Preimage, RidgePreimage, make_preimage, scale_gamma
 
+__all__ = ["INVERSE_CONSTRAINTS", "KERNEL_CONSTRAINTS", "KernelEstimator"]
+
 KERNEL_CONSTRAINTS: dict = {
     "kernel": [StrOptions(set(KERNELS) | {"precomputed"}), callable],
     "gamma": [Interval(Real, 0, None, closed="left"), None],
@@ -53,7 +55,7 @@ INVERSE_CONSTRAINTS: dict = {
 class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base class: the code f(x) = W^T k(x, Z) - offset, and the `KERNEL_CONSTRAINTS` parameters."""
 
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Return the codes f(x) of the rows of X, shape (n_new, n_components).
 
         Parameters
@@ -66,7 +68,7 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             X = self._validate(X, reset=False)
         return self._code.encode(X)
 
-    def inverse_transform(self, X, *, preimage=None):
+    def inverse_transform(self, X, *, preimage=None) -> np.ndarray:
         """Return samples, shape (n_new, n_features), whose codes are near X.
 
         Parameters

@@ -29,6 +29,8 @@ from .kernel_estimator import INVERSE_CONSTRAINTS, KERNEL_CONSTRAINTS, KernelEst
 from .kernels import CallableKernel, Precomputed, check_finite
 from .operators import FeatureOperator, KernelOperator, MatrixOperator, has_features
 
+__all__ = ["KernelPCA"]
+
 # Default relative residual of a matrix-free solver; the error of eigenvalues is about its square.
 MATRIX_FREE_TOL = 1e-3
 # Largest number of explicit features whose covariance matrix is decomposed by LAPACK.
@@ -202,7 +204,7 @@ class KernelPCA(KernelEstimator):
         preimage=None,
         memory_limit=2e9,
         verbose=False,
-    ):
+    ) -> None:
         self.n_components = n_components
         self.kernel = kernel
         self.gamma = gamma
@@ -226,7 +228,7 @@ class KernelPCA(KernelEstimator):
         self.verbose = verbose
 
     @fit_method
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> KernelPCA:
         """Find the components of X in feature space; return self.
 
         Parameters
@@ -262,7 +264,7 @@ class KernelPCA(KernelEstimator):
             self.dual_coef_ = self._decoder.dual_coef_
         return self
 
-    def fit_transform(self, X, y=None, **params):
+    def fit_transform(self, X, y=None, **params) -> np.ndarray:
         """Fit to X and return its codes, shape (n_samples, n_components), at no extra cost.
 
         Parameters are those of `fit`.

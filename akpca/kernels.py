@@ -35,6 +35,35 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from .fitting import Interval
 from .threads import run_in_threads
 
+__all__ = [
+    "BLOCK_ROWS",
+    "KERNELS",
+    "RBF",
+    "CallableKernel",
+    "Chi2",
+    "Constant",
+    "Cosine",
+    "InnerProductKernel",
+    "Kernel",
+    "Laplacian",
+    "Linear",
+    "Polynomial",
+    "Precomputed",
+    "Product",
+    "Sigmoid",
+    "Sum",
+    "UnitDiagonal",
+    "center_in_place",
+    "centering_shift",
+    "check_finite",
+    "check_samples",
+    "gamma_of",
+    "make_kernel",
+    "part",
+    "resolve_kernel",
+    "with_gamma",
+]
+
 # Rows of a kernel matrix computed at a time: full speed, with small temporary arrays.
 BLOCK_ROWS = 512
 # Rows of the square blocks whose diagonals give k(x, x), for kernels that do not define `diag`.
@@ -181,7 +210,7 @@ class InnerProductKernel(Kernel):
         self.apply(out, X.shape[1])
 
     @ignore_overflow
-    def diag(self, X):  # noqa: D102
+    def diag(self, X) -> np.ndarray:  # noqa: D102
         X = check_samples(X, "X")
         return self.apply(row_norms(X, squared=True), X.shape[1])
 
@@ -282,7 +311,7 @@ class Cosine(Kernel):
         out *= x_terms[:, None]
 
     @ignore_overflow
-    def diag(self, X):  # noqa: D102
+    def diag(self, X) -> np.ndarray:  # noqa: D102
         X = check_samples(X, "X")
         return (row_norms(X) > 0).astype(X.dtype)
 
@@ -330,7 +359,7 @@ class Constant(Kernel):
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
         out[:] = self.value
 
-    def diag(self, X):  # noqa: D102
+    def diag(self, X) -> np.ndarray:  # noqa: D102
         X = check_samples(X, "X")
         return np.full(X.shape[0], self.value, X.dtype)
 
@@ -343,10 +372,10 @@ class Sum(Kernel):
     right: Kernel
     _parameter_constraints = PARTS
 
-    def values(self, X, Y):  # noqa: D102
+    def values(self, X, Y) -> np.ndarray:  # noqa: D102
         return self.left.values(X, Y) + self.right.values(X, Y)
 
-    def diag(self, X):  # noqa: D102
+    def diag(self, X) -> np.ndarray:  # noqa: D102
         return self.left.diag(X) + self.right.diag(X)
 
     def __repr__(self):
@@ -361,10 +390,10 @@ class Product(Kernel):
     right: Kernel
     _parameter_constraints = PARTS
 
-    def values(self, X, Y):  # noqa: D102
+    def values(self, X, Y) -> np.ndarray:  # noqa: D102
         return self.left.values(X, Y) * self.right.values(X, Y)
 
-    def diag(self, X):  # noqa: D102
+    def diag(self, X) -> np.ndarray:  # noqa: D102
         return self.left.diag(X) * self.right.diag(X)
 
     def __repr__(self):
@@ -380,11 +409,11 @@ class CallableKernel(Kernel):
     params: dict | None = None
     n_jobs: int | None = None
 
-    def values(self, X, Y):  # noqa: D102
+    def values(self, X, Y) -> np.ndarray:  # noqa: D102
         options = {"metric": self.function, "n_jobs": self.n_jobs, **(self.params or {})}
         return pairwise_kernels(X, Y, **options)
 
-    def diag(self, X):  # noqa: D102
+    def diag(self, X) -> np.ndarray:  # noqa: D102
         X = check_samples(X, "X")
         samples = (X[[i]] if sparse.issparse(X) else X[i] for i in range(X.shape[0]))
         return np.array([self.function(x, x, **(self.params or {})) for x in samples], X.dtype)
@@ -394,13 +423,13 @@ class CallableKernel(Kernel):
 class Precomputed(Kernel):
     """Kernel values that the caller has computed: the matrix is passed in place of the samples."""
 
-    def values(self, X, Y):  # noqa: D102
+    def values(self, X, Y) -> np.ndarray:  # noqa: D102
         return X.toarray() if sparse.issparse(X) else X
 
-    def __call__(self, X, Y=None):  # noqa: D102
+    def __call__(self, X, Y=None) -> np.ndarray:  # noqa: D102
         return self.values(X, Y)
 
-    def diag(self, X):  # noqa: D102
+    def diag(self, X) -> np.ndarray:  # noqa: D102
         return X.diagonal()
 
 

@@ -12,6 +12,8 @@ from sklearn.utils import check_array, gen_batches
 # Values compared at a time: 8 MB in float64.
 BLOCK_VALUES = 2**20
 
+__all__ = ["reconstruction_error", "relative_error"]
+
 
 def reconstruction_error(X, X_hat) -> float:
     """Return the mean squared distance, (1/n) sum_i ||x_i - x-hat_i||^2.

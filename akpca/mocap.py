@@ -22,6 +22,7 @@ that names the file and the line.
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -31,6 +32,8 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.transform import Rotation
+
+__all__ = ["Skeleton", "bone_directions", "joint_positions", "read_amc", "read_asf"]
 
 _ROTATIONS = ("rx", "ry", "rz")
 _TRANSLATIONS = ("tx", "ty", "tz")
@@ -107,7 +110,7 @@ def read_asf(path: str | os.PathLike[str]) -> Skeleton:
             lines.append(line)
     for section in (":root", ":bonedata", ":hierarchy"):
         if not sections.get(section):
-            raise ValueError(f"{path}: the section {section} is missing or empty")
+            raise line.error(f"the file ends here, the section {section} is missing or empty")
     for line in sections.get(":units", []):
         if line.words[0] == "angle" and line.words[1:] != ["deg"]:
             raise line.error("only 'angle deg' is supported")
@@ -135,7 +138,7 @@ def read_amc(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         if first.startswith(":"):
             if first.lower() == ":radians":
                 raise line.error("only :DEGREES is supported")
-        elif first.isdigit() and not others:
+        elif first.isdigit() and len(first) < 10 and not others:
             if frames:
                 _check_frame(line, frames)
             expected = expected + 1 if frames else int(first)
@@ -149,7 +152,7 @@ def read_amc(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         else:
             frames[-1][first] = line.numbers()
     if not frames:
-        raise ValueError(f"{path}: no frames found")
+        raise line.error("the file ends here, no frames found")
     _check_frame(line, frames)
     return {name: np.array([frame[name] for frame in frames]) for name in frames[0]}
 
@@ -206,11 +209,15 @@ def _chain(skeleton: Skeleton, name: str) -> list[int]:
 
 
 def _lines(path: str | os.PathLike[str]) -> Iterator[_Line]:
-    """Yield each line that is not empty or a comment."""
+    """Yield each line that is not empty or a comment, at least one."""
+    line = None
     with open(path, encoding="ascii", errors="replace") as file:  # comments may be in any encoding
         for number, text in enumerate(file, start=1):
             if words := text.split("#")[0].split():
-                yield _Line(f"{path}, line {number}", words)
+                line = _Line(f"{path}, line {number}", words)
+                yield line
+    if line is None:
+        raise ValueError(f"{path}, line 1: the file is empty, or has comments only")
 
 
 def _read_root(lines: list[_Line]) -> tuple[str, ...]:
@@ -253,11 +260,14 @@ def _read_bones(lines: list[_Line]) -> dict[str, dict]:
             bone["name"] = " ".join(words)
         elif key == "direction":
             direction = np.array(line.numbers(3))
-            if (norm := np.linalg.norm(direction)) == 0:
-                raise line.error("a bone's direction can't be zero")
+            norm = math.hypot(*direction)  # does not overflow on the way
+            if not 0 < norm < math.inf:
+                raise line.error("a bone's direction can't be zero, nor too long to be measured")
             bone["direction"] = direction / norm  # the file rounds to six digits
         elif key == "length":
             bone["length"] = line.numbers(1)[0]
+            if bone["length"] < 0:
+                raise line.error("a bone's length can't be negative")
         elif key == "axis":
             if words[3:] != ["XYZ"]:
                 raise line.error("expected three angles and the axis order XYZ")

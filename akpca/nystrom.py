@@ -33,6 +33,8 @@ from .operators import KernelOperator
 from .preimage import solve_factor
 from .threads import one_blas_thread
 
+__all__ = ["NystromKernelPCA", "cluster_centers"]
+
 SAMPLINGS = ("uniform", "kmeans", "leverage")
 # Largest default number of landmarks.
 DEFAULT_LANDMARKS = 1000
@@ -178,7 +180,7 @@ class NystromKernelPCA(KernelEstimator):
         inverse_gamma=None,
         preimage=None,
         random_state=None,
-    ):
+    ) -> None:
         self.n_components = n_components
         self.n_landmarks = n_landmarks
         self.kernel = kernel
@@ -197,7 +199,7 @@ class NystromKernelPCA(KernelEstimator):
         self.random_state = random_state
 
     @fit_method
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> NystromKernelPCA:
         """Choose landmarks among X and find the components of X in their span; return self.
 
         Parameters
@@ -248,7 +250,7 @@ class NystromKernelPCA(KernelEstimator):
 
     @available_if(_takes_batches)
     @fit_method
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X, y=None) -> NystromKernelPCA:
         """Update the model with one batch of a stream, shape (n_samples, n_features); return self.
 
         The result is that of `fit` with all batches and landmarks of the first. An error leaves the

@@ -42,6 +42,21 @@ from .kernels import (
 )
 from .threads import blas_threads, matmul, one_blas_thread
 
+__all__ = [
+    "CenteredOperator",
+    "FeatureCovariance",
+    "FeatureOperator",
+    "KernelOperator",
+    "MatrixOperator",
+    "NormalizedOperator",
+    "SampleOperator",
+    "SymmetricOperator",
+    "check_kernel",
+    "has_features",
+    "kernel_tiles",
+    "row_means",
+]
+
 # A tile stays in the cache from the multiplication that computes it to the one that uses it.
 TILE_ROWS, TILE_COLUMNS = 512, 2048
 TILE_VALUES = TILE_ROWS * TILE_COLUMNS
@@ -71,7 +86,7 @@ class CenteredOperator(SymmetricOperator):
 
     points = None
 
-    def __init__(self, n: int, dtype: np.dtype, center: bool):
+    def __init__(self, n: int, dtype: np.dtype, center: bool) -> None:
         super().__init__(dtype, (n, n))
         self.center = center
         self._means: np.ndarray | None = None
@@ -136,7 +151,9 @@ class SampleOperator(CenteredOperator):
 
     kernel: Kernel
 
-    def nystrom_vectors(self, width: int, *, n_landmarks: int = 2000, random_state=None):
+    def nystrom_vectors(
+        self, width: int, *, n_landmarks: int = 2000, random_state=None
+    ) -> np.ndarray:
         """Return approximate leading eigenvectors, shape (n, width), to start an iteration with.
 
         The eigenvectors U of the kernel matrix of `n_landmarks` samples Z are extended to all by
@@ -181,7 +198,7 @@ class KernelOperator(SampleOperator):
     (400, 2)
     """
 
-    def __init__(self, X, kernel: Kernel, *, center: bool = True, verbose: bool = False):
+    def __init__(self, X, kernel: Kernel, *, center: bool = True, verbose: bool = False) -> None:
         self.X = self.points = check_samples(X, "X")
         self.kernel = check_kernel(kernel)
         self.verbose = verbose
@@ -232,10 +249,10 @@ class KernelOperator(SampleOperator):
     def _diagonal(self) -> np.ndarray:
         return self.kernel.diag(self.X)
 
-    def plain_diagonal(self):  # noqa: D102
+    def plain_diagonal(self) -> np.ndarray:  # noqa: D102
         return self._diagonal
 
-    def plain_product(self, V):  # noqa: D102
+    def plain_product(self, V) -> np.ndarray:  # noqa: D102
         V = np.ascontiguousarray(V, dtype=self.dtype)
 
         @np.errstate(over="ignore", invalid="ignore")  # reported below
@@ -249,7 +266,7 @@ class KernelOperator(SampleOperator):
 
         return check_finite(self._sweep(product), self.kernel)
 
-    def plain_rows(self, indices):  # noqa: D102
+    def plain_rows(self, indices) -> np.ndarray:  # noqa: D102
         out = np.empty((len(indices), self.shape[0]), self.dtype)
         X, terms = self.X[indices], part(self._terms, indices)
         for columns in gen_batches(self.shape[0], TILE_COLUMNS):
@@ -258,7 +275,7 @@ class KernelOperator(SampleOperator):
             out[:, columns] = tile
         return out
 
-    def frobenius_norm(self):  # noqa: D102
+    def frobenius_norm(self) -> float:  # noqa: D102
         shift = self.shift()
 
         def squares(tiles):
@@ -272,7 +289,7 @@ class KernelOperator(SampleOperator):
 
         return float(np.sqrt(self._sweep(squares)))
 
-    def take(self, indices):  # noqa: D102
+    def take(self, indices) -> np.ndarray:  # noqa: D102
         return self.X[indices]
 
     def sum_over_samples(self, function, add):  # noqa: D102
@@ -282,7 +299,7 @@ class KernelOperator(SampleOperator):
         blocks = (self.X[rows] for rows in gen_batches(self.shape[0], TILE_ROWS))
         return np.concatenate([self.kernel(X, landmarks) @ U for X in blocks], dtype=np.float64)
 
-    def dense(self):  # noqa: D102
+    def dense(self) -> np.ndarray:  # noqa: D102
         K = self.kernel(self.X)
         if self._means is None:
             self._means = row_means(K)
@@ -298,7 +315,7 @@ class NormalizedOperator(KernelOperator):
     RBF or Laplacian, the largest eigenvalue is 1.
     """
 
-    def __init__(self, X, kernel: Kernel, *, verbose: bool = False):
+    def __init__(self, X, kernel: Kernel, *, verbose: bool = False) -> None:
         super().__init__(X, kernel, center=False, verbose=verbose)
         self.points = None  # new samples cannot be encoded: their row sums are not defined
 
@@ -317,13 +334,13 @@ class NormalizedOperator(KernelOperator):
             tile *= self.scale[rows, None]
             yield rows, columns, tile
 
-    def plain_rows(self, indices):  # noqa: D102
+    def plain_rows(self, indices) -> np.ndarray:  # noqa: D102
         return super().plain_rows(indices) * self.scale * self.scale[indices, None]
 
-    def plain_diagonal(self):  # noqa: D102
+    def plain_diagonal(self) -> np.ndarray:  # noqa: D102
         return super().plain_diagonal() * self.scale**2
 
-    def dense(self):  # noqa: D102
+    def dense(self) -> np.ndarray:  # noqa: D102
         return CenteredOperator.dense(self)
 
 
@@ -340,7 +357,9 @@ class MatrixOperator(CenteredOperator):
         Row means of the plain K, if K has been centred already.
     """
 
-    def __init__(self, K: np.ndarray, *, center: bool = False, means: np.ndarray | None = None):
+    def __init__(
+        self, K: np.ndarray, *, center: bool = False, means: np.ndarray | None = None
+    ) -> None:
         super().__init__(len(K), K.dtype, center)
         self.K = K
         self._means = row_means(K) if means is None else means
@@ -377,23 +396,23 @@ class MatrixOperator(CenteredOperator):
 
     plain_product = _matmat  # only used if K is not centred
 
-    def plain_diagonal(self):  # noqa: D102
+    def plain_diagonal(self) -> np.ndarray:  # noqa: D102
         shift = 2 * centering_shift(self._means, np.float64) if self.center else 0.0
         return self._diagonal + shift
 
-    def rows(self, indices):  # noqa: D102
+    def rows(self, indices) -> np.ndarray:  # noqa: D102
         return self.K[indices]
 
-    def diagonal(self):  # noqa: D102
+    def diagonal(self) -> np.ndarray:  # noqa: D102
         return self._diagonal
 
-    def trace(self):  # noqa: D102
+    def trace(self) -> float:  # noqa: D102
         return float(self._diagonal.sum(dtype=np.float64))
 
-    def frobenius_norm(self):  # noqa: D102
+    def frobenius_norm(self) -> float:  # noqa: D102
         return float(np.sqrt(np.einsum("ij,ij->", self.K, self.K, dtype=np.float64)))
 
-    def dense(self):  # noqa: D102
+    def dense(self) -> np.ndarray:  # noqa: D102
         return self.K
 
 
@@ -411,7 +430,7 @@ class FeatureOperator(KernelOperator):
     Parameters are as in `KernelOperator`, but X is dense and coef0 >= 0.
     """
 
-    def __init__(self, X, kernel: Kernel, *, center: bool = True, verbose: bool = False):
+    def __init__(self, X, kernel: Kernel, *, center: bool = True, verbose: bool = False) -> None:
         super().__init__(X, kernel, center=center, verbose=verbose)
         if not has_features(kernel) or sparse.issparse(self.X):
             raise ValueError(
@@ -468,7 +487,7 @@ class FeatureOperator(KernelOperator):
         first, other = np.triu_indices(len(self._Zt))
         return np.where(first == other, 1, np.sqrt(2)) * second[first, other]
 
-    def means(self):  # noqa: D102
+    def means(self) -> np.ndarray:  # noqa: D102
         if self._means is None:
             Z = self._Zt.T.astype(np.float64)
             ZM = Z @ (Z.mean(axis=0)[:, None] if self._linear else Z.T @ Z / len(Z))
@@ -501,7 +520,7 @@ class FeatureOperator(KernelOperator):
             W += features @ V[rows]
         return W
 
-    def plain_product(self, V):  # noqa: D102
+    def plain_product(self, V) -> np.ndarray:  # noqa: D102
         return self._from_features(self.to_features(V))
 
     @property
@@ -516,7 +535,7 @@ class FeatureCovariance(SymmetricOperator):
     A product computes Phi once, one with K twice. An eigenvector w gives K's Phi w / sqrt(nu).
     """
 
-    def __init__(self, operator: FeatureOperator):
+    def __init__(self, operator: FeatureOperator) -> None:
         super().__init__(operator.dtype, (operator.n_features, operator.n_features))
         self.operator = operator
         self._mean = operator.mean_features() if operator.center else None
@@ -538,7 +557,9 @@ class FeatureCovariance(SymmetricOperator):
             C += features @ features.T
         return C
 
-    def nystrom_vectors(self, width: int, *, n_landmarks: int = 2000, random_state=None):
+    def nystrom_vectors(
+        self, width: int, *, n_landmarks: int = 2000, random_state=None
+    ) -> np.ndarray:
         """Return approximate leading eigenvectors, shape (D, width); see `SampleOperator`."""
         chosen, _, U = self.operator.sampled_eigenpairs(width, n_landmarks, random_state)
         return self.operator.to_features(U, chosen)

@@ -20,6 +20,8 @@ from .eigen import lapack_work, leading_eigenpairs, power_method
 from .kernels import BLOCK_ROWS
 from .threads import matmul, one_blas_thread
 
+__all__ = ["LinearCode", "pca", "principal_axes"]
+
 PCA_METHODS = ("svd", "power", "power-gram")
 # Axes whose variance is below this fraction of the largest are rounding errors and are left out.
 MIN_VARIANCE_RATIO = 1e-11

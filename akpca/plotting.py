@@ -16,6 +16,19 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
+__all__ = [
+    "GAIN_STYLES",
+    "METHOD_STYLES",
+    "plot_codes",
+    "plot_contours",
+    "plot_error_curves",
+    "plot_extremes",
+    "plot_geometry",
+    "plot_points",
+    "show_images",
+    "use_style",
+]
+
 Canvas = Figure | SubFigure
 Function = Callable[[np.ndarray], np.ndarray]
 

@@ -45,6 +45,19 @@ from .kernel_code import KernelCode
 from .kernels import BLOCK_ROWS, KERNELS, RBF, Kernel, Linear, Polynomial, gamma_of, make_kernel
 from .threads import matmul, one_blas_thread
 
+__all__ = [
+    "PREIMAGES",
+    "DistancePreimage",
+    "EigenvectorPreimage",
+    "FixedPointPreimage",
+    "Preimage",
+    "RidgePreimage",
+    "kernel_ridge",
+    "make_preimage",
+    "scale_gamma",
+    "solve_factor",
+]
+
 # Largest number of values in a temporary array of a block: 32 MB in float64.
 MAX_TEMPORARY_VALUES = 2**22
 # Largest number of values that `EigenvectorPreimage` stores to save work: 256 MB in float64.
@@ -167,7 +180,7 @@ class RidgePreimage(Preimage):
         memory_limit=2e9,
         random_state=None,
         verbose=False,
-    ):
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.alpha = alpha
@@ -291,7 +304,7 @@ class EigenvectorPreimage(Preimage):
     allowed = "a polynomial kernel with degree=2, gamma > 0 and coef0 >= 0"
     _parameter_constraints: dict = {}  # noqa: RUF012
 
-    def supports(self, kernel):  # noqa: D102
+    def supports(self, kernel) -> bool:  # noqa: D102
         quadratic = isinstance(kernel, Polynomial) and kernel.degree == 2 and kernel.coef0 >= 0
         return quadratic and gamma_of(kernel, 1) > 0
 
@@ -373,12 +386,12 @@ class FixedPointPreimage(Preimage):
         "n_restarts": [Interval(Integral, 0, None, closed="left")],
     }
 
-    def __init__(self, *, max_iter=100, tol=1e-5, n_restarts=4):
+    def __init__(self, *, max_iter=100, tol=1e-5, n_restarts=4) -> None:
         self.max_iter = max_iter
         self.tol = tol
         self.n_restarts = n_restarts
 
-    def supports(self, kernel):  # noqa: D102
+    def supports(self, kernel) -> bool:  # noqa: D102
         return isinstance(kernel, RBF) and gamma_of(kernel, 1) > 0
 
     def _fit(self, code):
@@ -387,7 +400,7 @@ class FixedPointPreimage(Preimage):
         self._neighbors = NearestNeighbors(n_neighbors=n_neighbors).fit(code.codes)
         self._mean = code.targets.mean(axis=0)
 
-    def decode(self, Y):  # noqa: D102
+    def decode(self, Y) -> np.ndarray:  # noqa: D102
         self.n_iter_ = self.n_fallbacks_ = 0
         return super().decode(Y)
 
@@ -470,10 +483,10 @@ class DistancePreimage(Preimage):
         "n_neighbors": [Interval(Integral, 1, None, closed="left")]
     }
 
-    def __init__(self, n_neighbors=10):
+    def __init__(self, n_neighbors=10) -> None:
         self.n_neighbors = n_neighbors
 
-    def supports(self, kernel):  # noqa: D102
+    def supports(self, kernel) -> bool:  # noqa: D102
         if isinstance(kernel, Polynomial) and kernel.degree % 2 != 1:
             return False
         return isinstance(kernel, RBF | Polynomial | Linear) and gamma_of(kernel, 1) > 0

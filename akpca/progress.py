@@ -13,6 +13,8 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
+__all__ = ["FitProgress", "warn_interrupted"]
+
 
 @dataclass(frozen=True)
 class FitProgress:

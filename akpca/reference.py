@@ -12,6 +12,35 @@ import numpy as np
 
 from .datasets import RandomLike, generator
 
+__all__ = [
+    "akpca_matrix",
+    "akpca_objective",
+    "akpca_sgd",
+    "akpca_subgradient",
+    "akpca_svrg",
+    "center_kernel",
+    "center_new_kernel",
+    "data_span_eigenpair",
+    "data_span_objective",
+    "data_span_subgradient",
+    "decode",
+    "degree2_features",
+    "encode",
+    "gha_step",
+    "inequality_sides",
+    "kernel_matrix",
+    "kernel_pca",
+    "kernel_reconstruction_error",
+    "kha",
+    "kha_autotune",
+    "kha_differential",
+    "kha_eigenvalues",
+    "kha_gain",
+    "kha_gradient",
+    "kha_step",
+    "oja_step",
+]
+
 
 def kernel_matrix(X: np.ndarray, kernel: Callable) -> np.ndarray:
     """Return K with K_ij = k(x_i, x_j), shape (n, n), one entry at a time."""

@@ -15,6 +15,8 @@ from functools import cache
 import numpy as np
 from threadpoolctl import LibController, ThreadpoolController
 
+__all__ = ["LARGE_PRODUCT", "blas_threads", "matmul", "one_blas_thread", "run_in_threads"]
+
 # Floating-point operations of a product, some 6 ms of work, above which several threads are nearly
 # twice as fast on a quiet machine and lose little beside another busy process.
 LARGE_PRODUCT = 2e8

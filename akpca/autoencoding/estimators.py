@@ -6,6 +6,7 @@ import warnings
 from copy import deepcopy
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
 from sklearn.base import (
@@ -27,6 +28,8 @@ from .coordinates import Coordinates
 from .models import DenseModel, Span, SpanModel
 from .optimizers import OPTIMIZERS
 from .training import Descent, Result
+
+__all__ = ["AKPCA", "DataSpanAKPCA"]
 
 FLOATS = [np.float64, np.float32]
 # As many samples as the report had.
@@ -82,7 +85,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         random_state=None,
         verbose=False,
         callback=None,
-    ):
+    ) -> None:
         self.n_components = n_components
         self.objective = objective
         self.offset = offset
@@ -105,7 +108,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.callback = callback
 
     @fit_method
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Learn encoder and decoder. An interrupt keeps the best iterate so far.
 
         Parameters
@@ -159,7 +162,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self
 
     @fit_method
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X, y=None) -> Self:
         """Do one pass over some more samples, with a constant step.
 
         The first call also sets mean, scale and start, so it should bring a good number of samples.
@@ -200,7 +203,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._stream = stream
         return self
 
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Return the codes f(x) of the rows of X.
 
         Parameters
@@ -221,7 +224,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             codes[rows] = model.encode(self._coordinates.forward(X[rows], X.dtype))
         return codes * self.scale_**2
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X) -> np.ndarray:
         """Return the samples g(y) of some codes, by converged eigenvectors.
 
         Parameters
@@ -580,7 +583,7 @@ gap_curve_, best_epoch_, n_iter_, n_features_in_, feature_names_in_
         random_state=None,
         verbose=False,
         callback=None,
-    ):
+    ) -> None:
         super().__init__(
             n_components,
             objective=objective,

@@ -15,6 +15,8 @@ from ..preimage import kernel_ridge
 from .coordinates import Coordinates
 from .models import best_factors
 
+__all__ = ["adam_steps", "choose_constant", "default_epochs", "is_cautious"]
+
 # The largest step of Adam, in units of the root mean squared entry of a component of norm 1. It
 # suits every scale, dimension and k that was tried; 0.4 is worse on Yale faces.
 ADAM_RATE = 0.5

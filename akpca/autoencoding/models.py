@@ -33,6 +33,8 @@ from ..pca import principal_axes
 from ..threads import one_blas_thread
 from . import objectives
 
+__all__ = ["DenseModel", "Span", "SpanModel", "best_factors", "score"]
+
 # From so many components on it is cheaper to form M once for a batch, which makes products cheaper
 # by a factor of about k / 3; in training, where there are about ten products, and in decoding.
 FORM_IN_TRAINING, FORM_IN_DECODING = 12, 3
@@ -102,7 +104,9 @@ class DenseModel(_Model):
     is then a constant.
     """
 
-    def __init__(self, encoder: np.ndarray, decoder: np.ndarray, *, direction=None, towards=None):
+    def __init__(
+        self, encoder: np.ndarray, decoder: np.ndarray, *, direction=None, towards=None
+    ) -> None:
         D, k, _ = encoder.shape
         n_axes = D - (decoder.shape[1] - k)
         super().__init__([encoder, decoder], k, D, n_axes, direction, towards)
@@ -205,7 +209,7 @@ class Span:
     unfinished eigenvectors.
     """
 
-    def __init__(self, landmarks: np.ndarray, *, constant: bool, rank=None, varies=None):
+    def __init__(self, landmarks: np.ndarray, *, constant: bool, rank=None, varies=None) -> None:
         m, d = landmarks.shape
         if varies is not None:
             landmarks = landmarks * varies
@@ -314,7 +318,7 @@ class SpanModel(_Model):
     One more row in the decoder than in the encoder is B_0.
     """
 
-    def __init__(self, span: Span, encoder, decoder, *, direction=None, towards=None):
+    def __init__(self, span: Span, encoder, decoder, *, direction=None, towards=None) -> None:
         self.span, d = span, span.landmarks.shape[1]
         super().__init__([encoder, decoder], len(encoder), d + span.constant, d, direction, towards)
         self.root_size, self.flops = float(np.sqrt(max(span.size, 1))), 4 * span.landmarks.size

@@ -34,6 +34,8 @@ import numpy as np
 
 from ..threads import one_blas_thread
 
+__all__ = ["decode", "mixed_start", "reconstruction", "spectral", "stacked_product"]
+
 Product = Callable[[np.ndarray], np.ndarray]
 
 # Lanczos steps, and steps of the conjugate gradients, that are enough in training.

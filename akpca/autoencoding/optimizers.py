@@ -19,6 +19,8 @@ from math import cos, pi, sqrt
 
 import numpy as np
 
+__all__ = ["CHUNK", "OPTIMIZERS", "SGD", "SVRG", "Adam", "cosine"]
+
 Arrays = list[np.ndarray]
 Gradient = Callable[[Arrays], Arrays]
 

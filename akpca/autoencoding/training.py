@@ -23,6 +23,8 @@ from .coordinates import Coordinates
 from .models import DenseModel, SpanModel, score
 from .optimizers import SGD, SVRG, Adam, cosine
 
+__all__ = ["Descent", "Result"]
+
 # Samples on which the best iterate is chosen, at most, and the residuals of eigenvectors there.
 MONITOR_SAMPLES, MONITOR_TOL = 500, 3e-3
 # Lanczos steps where no earlier eigenvector of a sample is known.

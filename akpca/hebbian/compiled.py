@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+__all__ = ["adapting_steps", "plain_steps"]
+
 
 @njit(cache=True, error_model="numpy")
 def _precondition(eigenvalues, reciprocal, normalised):

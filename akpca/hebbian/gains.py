@@ -25,6 +25,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+__all__ = [
+    "AUTO",
+    "Annealing",
+    "Constant",
+    "EigenvalueNorm",
+    "Factor",
+    "Gain",
+    "MetaDescent",
+    "Rates",
+    "ReciprocalEigenvalues",
+    "make_gain",
+    "named_gain",
+    "precondition",
+]
+
 AUTO = "auto"
 
 

@@ -46,6 +46,17 @@ from ..threads import one_blas_thread
 from .gains import AUTO, EigenvalueNorm, Factor, Gain, MetaDescent
 from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
 
+__all__ = [
+    "FORGETTING",
+    "GeneralizedHebbian",
+    "LinearState",
+    "Track",
+    "check_lengths",
+    "checked_stream_gain",
+    "linear_block",
+    "tracked_steps",
+]
+
 # p above: gains of about 8 / (t lambda_i). Smaller ones separate close eigenvalues too slowly,
 # larger ones follow every sample too far.
 FORGETTING = 7
@@ -289,7 +300,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         random_state=None,
         verbose=False,
         callback=None,
-    ):
+    ) -> None:
         self.n_components = n_components
         self.rule = rule
         self.center = center
@@ -303,7 +314,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.callback = callback
 
     @fit_method
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> GeneralizedHebbian:
         """Make `n_passes` passes over X; return self.
 
         An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached; before the
@@ -341,7 +352,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self
 
     @fit_method
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X, y=None) -> GeneralizedHebbian:
         """Take in the next samples of a stream, one step each; return self.
 
         How a stream is cut into batches makes no difference beyond rounding. A batch in which the
@@ -369,7 +380,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._publish(state, X.dtype if first else self.components_.dtype, rng, max(n_iter, 1))
         return self
 
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Return the codes (x - mean_) @ components_.T of rows of X, shape (n_new, n_components).
 
         Parameters
@@ -381,7 +392,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         blocks = gen_batches(len(X), BLOCK_ROWS)
         return np.concatenate([(X[rows] - self.mean_) @ self.components_.T for rows in blocks])
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X) -> np.ndarray:
         """Return the samples nearest to the mean with the codes X, shape (n_new, n_features).
 
         They are mean + V^+ y with the pseudo-inverse V^+ of `components_`, so that a sample is

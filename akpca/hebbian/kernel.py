@@ -41,6 +41,21 @@ from .steps import (
     hebbian_steps,
 )
 
+__all__ = [
+    "HebbianProgress",
+    "KernelHebbian",
+    "KernelState",
+    "Run",
+    "Trials",
+    "descend",
+    "kernel_block",
+    "kernel_reconstruction_error",
+    "ladder",
+    "refresh",
+    "run_pass",
+    "start_state",
+]
+
 # Norm of a component at the end, where 1 is right, that is a failure.
 TOO_LONG = 2.0
 # Norms this near to 1 say that an iteration has converged, and eigenvalues that rise by more than
@@ -496,7 +511,7 @@ class KernelHebbian(KernelEstimator):
         random_state=None,
         verbose=False,
         callback=None,
-    ):
+    ) -> None:
         self.n_components = n_components
         self.kernel = kernel
         self.gamma = gamma
@@ -518,7 +533,7 @@ class KernelHebbian(KernelEstimator):
         self.callback = callback
 
     @fit_method
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> KernelHebbian:
         """Make `n_passes` passes over X.
 
         An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached; before the
@@ -548,7 +563,7 @@ class KernelHebbian(KernelEstimator):
         self._set_code(code)
         return self
 
-    def fit_transform(self, X, y=None, **params):
+    def fit_transform(self, X, y=None, **params) -> np.ndarray:
         """Fit to X, as `fit` does, and return its codes, which costs nothing more."""
         return self.fit(X, **params)._code.codes.copy()
 

@@ -32,6 +32,18 @@ import numpy as np
 from ..threads import one_blas_thread
 from .gains import Rates, precondition
 
+__all__ = [
+    "NONE",
+    "RUNAWAY",
+    "Block",
+    "DivergenceError",
+    "SmallState",
+    "adapting_steps",
+    "hebbian_steps",
+    "plain_steps",
+    "step_functions",
+]
+
 # Components whose squared length has grown by this factor will not come back: the length of a
 # unit vector is stable only as long as gain * y^2 < 2.
 RUNAWAY = 1e2

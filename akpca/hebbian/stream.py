@@ -29,6 +29,8 @@ from .gains import AUTO, Factor, Gain
 from .generalized import Track, check_lengths, checked_stream_gain, tracked_steps
 from .steps import ROUNDING, Block
 
+__all__ = ["KernelStream", "StreamState", "compress", "merge_start", "start_stream", "stream_block"]
+
 # Samples from which `fit` draws its start.
 START_SAMPLES = 100
 
@@ -249,7 +251,7 @@ class KernelStream(KernelEstimator):
         preimage=None,
         random_state=None,
         verbose=False,
-    ):
+    ) -> None:
         self.n_components = n_components
         self.kernel = kernel
         self.gamma = gamma
@@ -266,7 +268,7 @@ class KernelStream(KernelEstimator):
         self.verbose = verbose
 
     @fit_method
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> KernelStream:
         """Start anew and take in the rows of X in order, one step each; return self.
 
         The first 100 of them (or n_components, if that is more) give the directions to start from,
@@ -280,7 +282,7 @@ class KernelStream(KernelEstimator):
         return self._take(X, first=True, n_start=max(START_SAMPLES, self.n_components))
 
     @fit_method
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X, y=None) -> KernelStream:
         """Take in the next samples of a stream, one step each; return self.
 
         The first call whose samples vary gives the directions to start from; after it, it makes no
