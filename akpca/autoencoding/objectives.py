@@ -157,7 +157,9 @@ def _lanczos(product, start, dtype, steps, tol, both_ends):
         images[:, size] = w = product(q)
         size += 1
         Q = basis[:, :size]
-        for _ in range(2 if steps is None else 1):
+        # twice: of a direction that the basis has already, once leaves nothing but rounding, which
+        # is not orthogonal to the basis
+        for _ in range(2):
             w = w - _combine(np.matmul(Q, w[:, :, None])[:, :, 0], Q)
         norms = np.linalg.norm(w, axis=1, keepdims=True)
         # where the Krylov space ends, the rest of the basis is zero
