@@ -1,6 +1,9 @@
 """AKPCA: gradients by finite differences, equal to the literal report, and what users expect."""
 
 import pickle
+import re
+import sys
+import warnings
 from copy import deepcopy
 
 import numpy as np
@@ -13,7 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 
-from akpca import AKPCA, KernelPCA, pca, reference, relative_error
+from akpca import AKPCA, DataSpanAKPCA, KernelPCA, pca, reference, relative_error
 from akpca.autoencoding import DenseModel, objectives
 from akpca.autoencoding.coordinates import Coordinates
 from akpca.autoencoding.heuristics import choose_constant
@@ -86,6 +89,20 @@ def test_hard_matrices_are_decoded(dtype):
     np.testing.assert_allclose(np.linalg.norm(X_hat[3:], axis=1), [1, np.sqrt(d - 1)], rtol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_steps_are_exact_where_the_krylov_space_ends(dtype):
+    """More steps than a matrix of rank 2 allows: its eigenpair, not what rounding adds to it."""
+    d, rng = 50, np.random.default_rng(0)
+    axes = np.linalg.qr(rng.standard_normal((d, 2)))[0]
+    M = np.array([(axes * values) @ axes.T for values in ((1, 0.5), (1, -0.5), (1, 0.01))])
+    product = objectives.stacked_product(M.astype(dtype))
+    start = objectives.mixed_start(axes[:, 0].astype(dtype), (3, d))
+    X = np.tile(axes[:, 0], (3, 1)).astype(dtype)
+    losses, _, V = objectives.reconstruction(product, X, start, steps=6)
+    assert losses.max() < 100 * np.finfo(dtype).eps
+    np.testing.assert_allclose(V, X, atol=100 * np.finfo(dtype).eps)
+
+
 def test_spectral_norm_sees_both_ends():
     """The eigenvalue of largest size is found on either side, with few steps from any start."""
     d, size = 60, np.array([[3.0], [-3.0]])
@@ -139,6 +156,22 @@ def test_reconstruction_gradient_is_zero_where_the_decoder_answers_zero():
     losses, P, _ = objectives.reconstruction(product, X, np.ones(2))
     np.testing.assert_allclose(losses, [5, 0])
     np.testing.assert_array_equal(P, 0)
+
+
+def test_reconstruction_gradient_is_bounded_where_eigenvalues_vanish():
+    """Matrices from 1 down to the least number: no warning, and no gradient grows without bound."""
+    d, dtype = 60, np.float32
+    rng = np.random.default_rng(0)
+    sizes = 10.0 ** -np.arange(0, 46, 3)
+    axis = np.ones(d) / d**0.5
+    M = np.array([size * np.outer(axis, axis) for size in sizes]).astype(dtype)
+    X = rng.standard_normal((len(M), d)).astype(dtype) / d**0.5
+    start = objectives.mixed_start(axis.astype(dtype), X.shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        losses, P, _ = objectives.reconstruction(objectives.stacked_product(M), X, start)
+    assert np.isfinite(losses).all()
+    assert np.linalg.norm(P, axis=1).max() < 300
 
 
 def test_losses_and_codes_equal_the_literal_ones():
@@ -609,6 +642,61 @@ def test_same_seed_same_bits(digits):
         assert not np.array_equal(first, clone(model).set_params(random_state=1).fit(X).encoder_)
 
 
+@pytest.mark.parametrize(("estimator", "k"), [(AKPCA, 10), (DataSpanAKPCA, 2), (DataSpanAKPCA, 10)])
+def test_rounding_of_the_samples_stays_rounding(estimator, k, digits):
+    """Few samples, a hundred epochs: the last digit of X does not decide about that of codes.
+
+    Of the eigenvector iterations, the few steps in training must not take rounding for a direction.
+    """
+    X, X_new = digits[0][:40], digits[1]
+    nearly = X * (1 + 1e-15 * np.random.default_rng(0).standard_normal(X.shape))
+    codes, others = (
+        estimator(k, precision="double", random_state=0).fit(x).transform(X_new)
+        for x in (X, nearly)
+    )
+    assert np.linalg.norm(codes - others) < 1e-6 * np.linalg.norm(codes)
+
+
+@pytest.mark.parametrize("estimator", [AKPCA, DataSpanAKPCA])
+def test_memory_order_does_not_matter(estimator, digits):
+    """A frame, Fortran order, reversed rows and read-only samples: the same model to the bit."""
+    pandas = pytest.importorskip("pandas")
+    X = digits[0][:80] / 3  # sums of which are not exact
+    model = estimator(3, **QUICK).fit(X)
+    codes = model.transform(X)
+    frame = pandas.DataFrame({f"pixel{j}": X[:, j] for j in range(64)})
+    backward = np.ascontiguousarray(X[::-1, ::-1])[::-1, ::-1]
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    for same in (frame, np.asfortranarray(X), backward, frozen):
+        other = clone(model).fit(same)
+        np.testing.assert_array_equal(other.transform(same), codes)
+        X_hat = other.inverse_transform(np.asfortranarray(codes))
+        np.testing.assert_array_equal(X_hat, model.inverse_transform(codes))
+
+
+@pytest.mark.parametrize(
+    ("precision", "few", "many"),
+    [
+        ("auto", np.float64, np.float32),
+        ("single", np.float32, np.float32),
+        ("double", np.float64, np.float64),
+    ],
+)
+def test_precision_of_the_arithmetic(precision, few, many, monkeypatch):
+    """'auto' is double for few samples, single for many and for streams; codes have that of X."""
+    seen = []
+    gradients = DenseModel.gradients
+    monkeypatch.setattr(
+        DenseModel, "gradients", lambda self, Z, *args: seen.append(Z) or gradients(self, Z, *args)
+    )
+    X = np.random.default_rng(0).standard_normal((1001, 3)).astype(np.float32)
+    model = AKPCA(1, precision=precision, n_epochs=1, batch_size=2000, random_state=0)
+    assert model.fit(X[:1000]).transform(X).dtype == np.float32
+    model.fit(X).partial_fit(X[:10])
+    assert [Z.dtype for Z in seen] == [few, many, many]
+
+
 def test_interrupt_leaves_a_usable_model(digits):
     """Ctrl-C in the third epoch: a warning, the best model of two epochs, which works."""
     X = digits[0]
@@ -623,6 +711,69 @@ def test_interrupt_leaves_a_usable_model(digits):
     assert caught[0].filename == __file__
     assert model.n_iter_ == 3
     assert error(model, X) < model.monitor_curve_[0] / np.mean(np.sum(X**2, axis=1))
+
+
+def fit_interrupted(model, X, at):
+    """Fit, with an interrupt at a line of the fit or its descent; return whether there is one."""
+    count = 0
+
+    def lines(frame, event, arg):
+        nonlocal count
+        if event == "line":
+            count += 1
+            if count == at:
+                raise KeyboardInterrupt
+        return lines
+
+    def calls(frame, event, arg):
+        code = frame.f_code
+        inside = "autoencoding" in code.co_filename and code.co_name in ("fit", "run", "_keep")
+        return lines if inside else None
+
+    before = sys.gettrace()
+    sys.settrace(calls)
+    try:
+        model.fit(X)
+    finally:
+        sys.settrace(before)
+    return count >= at
+
+
+def test_an_interrupt_anywhere_leaves_one_model_as_a_whole():
+    """At each line of a fit: encoder and decoder of one epoch and one warning, or no trace."""
+    t = np.linspace(-1, 1, 20)
+    X = np.column_stack([t, t**2])
+    epochs, ends = [], {"kept": 0, "raised": 0}
+    options = {"n_components": 1, "batch_size": 5, "random_state": 0}
+
+    def note(state):
+        epochs.append((state.model.encoder_, state.model.decoder_))
+
+    start = AKPCA(n_epochs=0, **options).fit(X)
+    model = AKPCA(n_epochs=3, callback=note, **options).fit(X)
+    assert model.best_epoch_ > 1
+    epochs.append((start.encoder_, start.decoder_))
+    model.set_params(callback=None)
+    for at in range(1, 1000):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            again = clone(model)
+            try:
+                happened = fit_interrupted(again, X, at)
+            except KeyboardInterrupt:
+                ends["raised"] += 1
+                assert vars(again).keys() == again.get_params().keys()
+                continue
+        if not happened:
+            break
+        ends["kept"] += 1
+        assert [str(w.message)[:11] for w in caught] == ["interrupted"]
+        assert any(
+            np.array_equal(again.encoder_, A) and np.array_equal(again.decoder_, B)
+            for A, B in epochs
+        )
+    assert min(ends.values()) > 10
+    assert at < 999
 
 
 def test_callback_sees_the_model_and_may_stop(digits):
@@ -809,6 +960,54 @@ def test_scales_whose_squares_are_no_numbers(digits, dtype, factor, message, off
     expected = error(clone(model).fit(X.astype(dtype)), X.astype(dtype))
     X_hat = model.fit(scaled).inverse_transform(model.transform(scaled)) / factor
     assert relative_error(X, X_hat) == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("estimator", [AKPCA, DataSpanAKPCA])
+@pytest.mark.parametrize("offset", [False, True])
+@pytest.mark.parametrize(("dtype", "huge"), [(np.float64, 1e200), (np.float32, 1e30)])
+def test_codes_that_overflow_are_refused(estimator, offset, dtype, huge, digits):
+    """Squares of huge samples are no numbers: an error with the size that is allowed, and works."""
+    X = digits[0][:100].astype(dtype)
+    model = estimator(3, offset=offset, n_epochs=10, random_state=0).fit(X)
+    assert model.best_epoch_ > 0  # codes of the start would be linear
+    X_new = dtype(huge) * X
+    with pytest.raises(
+        ValueError, match=r"X has entries of up to 1e\+\d+, but codes are sq"
+    ) as told:
+        model.transform(X_new)
+    allowed = float(re.search(r"entries of up to (\S+) are allowed", str(told.value))[1])
+    codes = model.transform((allowed * X).astype(dtype))
+    assert np.isfinite(codes).all()
+    assert np.isfinite(model.inverse_transform(codes)).all()
+
+
+@pytest.mark.parametrize("estimator", [AKPCA, DataSpanAKPCA])
+@pytest.mark.parametrize("offset", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_codes_of_any_size_are_decoded(estimator, offset, dtype, digits):
+    """g(t y) is sqrt(t) g(y) for large t, up to the largest number, without a warning."""
+    X = digits[0][:100].astype(dtype)
+    model = estimator(3, offset=offset, n_epochs=1, random_state=0).fit(X)
+    codes = model.transform(X[:20])
+    top = float(np.finfo(dtype).max) / float(np.abs(codes).max())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        large, largest = (
+            model.inverse_transform((factor * codes).astype(dtype)) / factor**0.5
+            for factor in (top / 1e8, top / 1e3)
+        )
+    size = np.abs(large).max()
+    np.testing.assert_allclose(largest / size, large / size, atol=1e-2)
+
+
+def test_float32_samples_of_a_float64_model_that_need_float64(digits):
+    """Too large for float32 squares, not for float64: the error says so, and it is true."""
+    X = digits[0][:50]
+    model = AKPCA(2, offset=False, n_epochs=1, random_state=0).fit(1e15 * X)
+    X_new = (1e25 * X).astype(np.float32)
+    with pytest.raises(ValueError, match="float32 can hold: give them in float64"):
+        model.transform(X_new)
+    assert np.isfinite(model.transform(X_new.astype(np.float64))).all()
 
 
 @pytest.mark.parametrize("shift", [1e4, 1e8])

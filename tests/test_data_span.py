@@ -430,7 +430,8 @@ def test_no_matrix_of_features_is_formed(form, objective):
     """With many features, memory stays far below one d x d matrix."""
     d = 4000
     X = np.random.default_rng(0).uniform(0, 1, (40, d)).astype(np.float32)
-    model = DataSpanAKPCA(3, **form, objective=objective, n_landmarks=20, n_epochs=1, constant=1.4)
+    options = {**form, "objective": objective, "n_landmarks": 20, "constant": 1.4}
+    model = DataSpanAKPCA(3, n_epochs=1, precision="single", **options)
     tracemalloc.start()
     reconstructed(model.fit(X), X)
     _, peak = tracemalloc.get_traced_memory()

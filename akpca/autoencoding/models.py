@@ -75,16 +75,25 @@ class _Model:
         with one_blas_thread(flops=ENCODED_ROWS * self.flops):
             return np.concatenate([codes(Z[rows]) for rows in gen_batches(len(Z), ENCODED_ROWS)])
 
-    def decode(self, Y: np.ndarray, tol: float | None = None) -> Blocks:
-        """Yield rows, the samples g(y) of these codes, and lambda_2 / lambda_1 of each."""
+    def decode(self, Y: np.ndarray, tol: float | None = None, *, unit: float = 1.0) -> Blocks:
+        """Yield rows, the samples g(y / unit) of codes, and lambda_2 / lambda_1 of each.
+
+        The eigenproblem of a code is that of M(y) divided by the size of y, if that is above the
+        unit, so that codes may be as large as their precision can hold.
+        """
         product, block = self._decoder(len(Y))
         direction, towards = self.direction.astype(Y.dtype), self.towards.astype(Y.dtype)
+        sizes = np.maximum(np.abs(Y).max(axis=1, keepdims=True).astype(np.float64), unit)
+        Y = (Y / sizes).astype(Y.dtype)
+        if len(direction) > self.n_axes:
+            Y = np.hstack([Y, (unit / sizes).astype(Y.dtype)])
+        roots = (np.sqrt(sizes) / unit**0.5).astype(Y.dtype)
         for rows in gen_batches(len(Y), block):
             with one_blas_thread(flops=100 * self.flops):
                 products = product(Y[rows])
                 start = objectives.mixed_start(direction, (len(Y[rows]), len(direction)))
                 Z_hat, ratios = objectives.decode(products, start, towards=towards, tol=tol)
-            yield rows, Z_hat, ratios
+            yield rows, Z_hat * roots[rows], ratios
 
     def record_gradients(self, Z: np.ndarray, loss: Callable, seen: list, params: list) -> list:
         """Return the gradients of `gradients`, and append its losses and eigenvectors to a list."""

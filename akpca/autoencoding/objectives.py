@@ -108,10 +108,11 @@ def reconstruction(
     # (lambda I - M)^+ takes out what is along v, so that x-hat need not go in
     pull = np.sum(X * V, axis=1, keepdims=True) * V - X
     limit = CG_STEPS if steps is not None else 500
-    Q = _conjugate_gradients(product, values, V, pull, limit, _precision(X.dtype, tol))
+    floor = SMALL * np.sum(X * X, axis=1)
+    shift = np.maximum(values, floor)
+    Q = _conjugate_gradients(product, shift, V, pull, limit, _precision(X.dtype, tol))
     along = np.sum(R * V, axis=1, keepdims=True)
-    floor = np.sqrt(SMALL * np.sum(X * X, axis=1, keepdims=True))
-    safe = np.maximum(roots, np.maximum(floor, np.finfo(X.dtype).tiny))
+    safe = np.maximum(roots, np.maximum(np.sqrt(floor)[:, None], np.finfo(X.dtype).tiny))
     P = np.where(roots > 0, along / safe * V + 2 * roots * Q, 0)
     return losses, P, V
 
@@ -159,7 +160,9 @@ def _lanczos(product, start, dtype, steps, tol, both_ends):
         images[:, size] = w = product(q)
         size += 1
         Q = basis[:, :size]
-        for _ in range(2 if steps is None else 1):
+        # twice: of a direction that the basis has already, once leaves nothing but rounding, which
+        # is not orthogonal to the basis
+        for _ in range(2):
             w = w - _combine(np.matmul(Q, w[:, :, None])[:, :, 0], Q)
         norms = np.linalg.norm(w, axis=1, keepdims=True)
         # where the Krylov space ends, the rest of the basis is zero

@@ -101,9 +101,8 @@ class Descent:
                 errors.append(error * unit)
                 gaps.append(gap)
                 if errors[-1] < errors[result.best_epoch]:
-                    result.best_epoch = epoch
-                    for b, p in zip(best.params, model.params, strict=True):
-                        np.copyto(b, p)
+                    # a new copy: an interrupt must not find encoder and decoder of two epochs
+                    best, result.best_epoch = model.copy(Z.dtype), epoch
                 bar.set_postfix(loss=f"{loss:.4g}", error=f"{errors[-1]:.4g}")
                 if callback is not None and callback(result):
                     break
@@ -114,10 +113,10 @@ class Descent:
                 f"the descent diverged in epoch {result.n_iter + 1}: the best model so far is "
                 "kept; a smaller learning_rate would help",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         except KeyboardInterrupt:
-            warn_interrupted(f"in epoch {result.n_iter + 1}", stacklevel=5)
+            warn_interrupted(f"in epoch {result.n_iter + 1}", stacklevel=6)
         result.model = best
         return result
 
