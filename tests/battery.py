@@ -44,7 +44,7 @@ SETTINGS = [
     KernelStream(kernel="linear", preimage="distance"),
     AKPCA(n_epochs=2),
     AKPCA(n_epochs=1, objective="spectral", offset=False, precision="double"),
-    AKPCA(n_epochs=1, solver="svrg", init="random", batch_size=7),
+    AKPCA(n_epochs=1, solver="svrg", init="random", batch_size=30, learning_rate=0.1),
     DataSpanAKPCA(n_epochs=1),
     DataSpanAKPCA(n_epochs=1, objective="spectral", offset=False, solver="sgd"),
     DataSpanAKPCA(n_epochs=1, sampling="kmeans", precision="double", early_stopping=True),
