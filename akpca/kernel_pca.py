@@ -7,13 +7,11 @@ matrix, and the code of x is f(x)_j = v_j . phi(x) = sum_i alpha_ij k(x, x_i).
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import svd_flip
 
 from .eigen import (
@@ -28,6 +26,7 @@ from .kernel_code import KernelCode, relative_to
 from .kernel_estimator import INVERSE_CONSTRAINTS, KERNEL_CONSTRAINTS, KernelEstimator
 from .kernels import CallableKernel, Precomputed, check_finite
 from .operators import FeatureOperator, KernelOperator, MatrixOperator, has_features
+from .progress import warn_user
 
 __all__ = ["KernelPCA"]
 
@@ -334,11 +333,11 @@ class KernelPCA(KernelEstimator):
     def _warn_if_slow(self, n, k):
         chosen = choose_solver(n, k) if self.eigen_solver == "auto" else self.eigen_solver
         if chosen == "dense" and 4 * n**3 > SLOW_WORK:
-            warnings.warn(
+            warn_user(
                 f"n_components={self.n_components} takes all eigenpairs of a matrix of {n} rows, "
                 f"{4 * n**3:.0e} floating-point operations without a sign of progress: with at "
                 f"most {n // 8} components and eigen_solver='auto' it would be faster",
-                stacklevel=6,
+                UserWarning,
             )
 
     def _decompose_features(self, operator, k):
@@ -362,11 +361,9 @@ class KernelPCA(KernelEstimator):
         options = {"tol": self.tol or MATRIX_FREE_TOL, "max_products": self.max_iter or 100}
         result = block_krylov(operator, k, random_state=self.random_state, **options)
         if not result.converged:
-            warnings.warn(
+            warn_user(
                 f"eigen_solver='krylov' stopped after {result.n_products} products with relative "
-                f"residuals up to {result.residuals.max():.1e}; raise max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=6,
+                f"residuals up to {result.residuals.max():.1e}; raise max_iter or tol"
             )
         self.eigen_solver_ = "krylov"
         return result.values, result.vectors, result.residuals

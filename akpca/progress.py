@@ -13,7 +13,7 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["FitProgress", "warn_interrupted"]
+__all__ = ["FitProgress", "warn_interrupted", "warn_user"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,6 @@ def warn_user(text: str, category: type[Warning] = ConvergenceWarning) -> None:
     warnings.warn(text, category, stacklevel=level)
 
 
-def warn_interrupted(when: str, stacklevel: int | None = None) -> None:
+def warn_interrupted(when: str) -> None:
     """Warn that the user has ended a fit, whose best model so far is kept."""
     warn_user(f"interrupted {when}: the best model so far is kept")

@@ -36,13 +36,21 @@ def one_blas_thread(flops: float = 0.0) -> Iterator[None]:
     """
     numbers = [] if flops >= LARGE_PRODUCT else [(lib, lib.num_threads) for lib in _libraries()]
     limited = [(lib, number) for lib, number in numbers if number > 1]
-    try:  # an interrupt may come at any line
+
+    def restore():
+        for lib, number in limited:
+            lib.set_num_threads(number)
+
+    try:  # an interrupt may come at any line, and so a second time in what follows
         for lib, _ in limited:
             lib.set_num_threads(1)
         yield
     finally:
-        for lib, number in limited:
-            lib.set_num_threads(number)
+        try:
+            restore()
+        except BaseException:
+            restore()
+            raise
 
 
 def matmul(A: np.ndarray, B: np.ndarray) -> np.ndarray:

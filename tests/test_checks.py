@@ -83,7 +83,9 @@ import traceback
 from test_checks import SKIPPED, WITH_INVERSE, checks
 for estimator in WITH_INVERSE:
     try:
-        dict(checks(estimator))[SKIPPED](estimator)
+        for name, check in checks(estimator):  # early releases don't have this one
+            if name == SKIPPED:
+                check(estimator)
         print(type(estimator).__name__, "passed")
     except BaseException:
         traceback.print_exc()

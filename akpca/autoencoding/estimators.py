@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from copy import deepcopy
 from dataclasses import replace
 from numbers import Integral, Real
@@ -21,7 +20,7 @@ from ..fitting import Interval, StrOptions, fit_method
 from ..kernels import BLOCK_ROWS
 from ..nystrom import cluster_centers
 from ..pca import principal_axes
-from ..progress import FitProgress
+from ..progress import FitProgress, warn_user
 from ..threads import one_blas_thread
 from . import heuristics
 from .coordinates import Coordinates
@@ -332,7 +331,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if np.any(sums < 0):
             told = f"{np.sum(sums < 0)} samples have a negative sum"
             told += "; with offset=False they come back with a positive one"
-            warnings.warn(told, UserWarning, stacklevel=4)
+            warn_user(told, UserWarning)
 
     def _check_range(self, result, X, why):
         """Refuse samples or codes whose images the precision can't hold."""

@@ -6,17 +6,15 @@ or on some of the others, and keeps the best one; `Descent.epoch` is one pass, f
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import gen_batches
 from tqdm import tqdm
 
-from ..progress import warn_interrupted
+from ..progress import warn_interrupted, warn_user
 from ..threads import one_blas_thread
 from . import objectives
 from .coordinates import Coordinates
@@ -109,14 +107,12 @@ class Descent:
                 if patience is not None and epoch - result.best_epoch >= patience:
                     break
         except (FloatingPointError, np.linalg.LinAlgError):
-            warnings.warn(
+            warn_user(
                 f"the descent diverged in epoch {result.n_iter + 1}: the best model so far is "
-                "kept; a smaller learning_rate would help",
-                ConvergenceWarning,
-                stacklevel=5,
+                "kept; a smaller learning_rate would help"
             )
         except KeyboardInterrupt:
-            warn_interrupted(f"in epoch {result.n_iter + 1}", stacklevel=6)
+            warn_interrupted(f"in epoch {result.n_iter + 1}")
         result.model = best
         return result
 
