@@ -781,3 +781,11 @@ def test_chi2_does_not_apply_to_codes(cls, kernel, X):
         cls(2, kernel=kernel, fit_inverse_transform=True).fit(np.abs(X))
     model = cls(2, kernel=kernel, preimage="ridge").fit(np.abs(X))
     assert model.inverse_transform(model.transform(np.abs(X))).shape == X.shape
+
+
+def test_codes_that_overflow_are_named():
+    """The kernel of the learned inverse can overflow on codes where that on samples does not."""
+    X = 1e10 * np.random.default_rng(0).standard_normal((20, 3)).astype(np.float32)
+    model = KernelPCA(2, kernel="poly", degree=2, center=False, fit_inverse_transform=True)
+    with pytest.raises(ValueError, match="gives NaN or infinity on the codes"):
+        model.fit(X)
