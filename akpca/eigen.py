@@ -87,7 +87,7 @@ def leading_eigenpairs(
     k : int
         At least 1 and at most n.
     solver : {'auto', 'dense', 'arpack', 'randomized'}, default='auto'
-        'auto' is `choose_solver`, and falls back on 'dense' if ARPACK gives up.
+        'auto' is `choose_solver`. ARPACK falls back on 'dense' where it can't start or go on.
     tol : float, default=0
         Tolerance of ARPACK; 0 is machine precision.
     max_iter : int, default=None
@@ -108,9 +108,10 @@ def leading_eigenpairs(
             # each of the many products is too small for threads
             with one_blas_thread(flops=ARPACK_PRODUCTS * n**2):
                 values, vectors = _arpack(K, k, tol, max_iter, random_state)
-        except (ArpackNoConvergence, ArpackError):
-            # a zero matrix, or many equal eigenvalues: an error only if ARPACK was asked for
-            if solver == "arpack":
+        except ArpackError as error:
+            # A zero matrix, or many equal eigenvalues, are not for ARPACK. Too few iterations are
+            # an error if they were asked for.
+            if solver == "arpack" and isinstance(error, ArpackNoConvergence):
                 raise
             used = "dense"
     if used == "randomized":
@@ -398,7 +399,7 @@ def clean_eigenvalues(
         # the errors of equal samples are equal and add up: all of this may be rounding
         return np.zeros_like(values)
     noise = eps * np.sqrt(n) * (2 * largest_entry + max(largest, 0) / 8)
-    if largest < -noise:
+    if largest < -max(MAX_NEGATIVE[dtype], noise):
         raise ValueError(
             f"All eigenvalues are negative (maximum is {largest:g}): the kernel matrix is not "
             "positive semi-definite"

@@ -152,6 +152,8 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 f"preimage={preimage!r} needs dense samples, not a precomputed kernel, an operator "
                 "or sparse data"
             )
+        if self._code.weights.shape[1] == 0:
+            raise ValueError(f"preimage={preimage!r} needs data that vary: there is no code")
         if not isinstance(preimage, str):
             return clone(preimage).fit(self._code)
         shared = self._resources() if preimage == RidgePreimage.name else {}

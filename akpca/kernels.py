@@ -70,6 +70,8 @@ BLOCK_ROWS = 512
 DIAGONAL_ROWS = 32
 # Largest gamma ||x||^2 for which the RBF kernel is computed in float32.
 FLOAT32_LIMIT = 8
+# Largest gamma ||x||^2 for which it is computed without moving the origin to the samples.
+FLOAT64_LIMIT = 1e6
 
 
 # Values that are not finite are reported by `check_finite`, where they are used.
@@ -270,6 +272,11 @@ class RBF(UnitDiagonal, Kernel):
         if out.dtype == np.float32 and gamma * largest > FLOAT32_LIMIT:
             out[:] = self.values(X.astype(np.float64), Y.astype(np.float64))
             return
+        if gamma * largest > FLOAT64_LIMIT and not (sparse.issparse(X) or sparse.issparse(Y)):
+            # distances do not depend on the origin, but their rounding errors do
+            origin = Y.mean(axis=0)
+            X, Y = X - origin, Y - origin
+            x_terms, y_terms = row_norms(X, squared=True), row_norms(Y, squared=True)
         _inner_products(out, X, Y)
         out *= 2 * gamma
         out -= gamma * y_terms

@@ -420,6 +420,7 @@ class NystromKernelPCA(KernelEstimator):
         self.inverse_centers_, self.dual_coef_ = ridge.centers_, ridge.dual_coef_
 
 
+@np.errstate(over="ignore", invalid="ignore")  # kernel values of the centres are checked
 def cluster_centers(X, m: int, rng) -> np.ndarray:
     """Return the centres of m clusters of the rows of X, shape (m, d), dense, by k-means.
 

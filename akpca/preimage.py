@@ -42,7 +42,17 @@ from tqdm import tqdm
 from .eigen import independent_rows, leading_eigenpairs
 from .fitting import Interval, StrOptions
 from .kernel_code import KernelCode
-from .kernels import BLOCK_ROWS, KERNELS, RBF, Kernel, Linear, Polynomial, gamma_of, make_kernel
+from .kernels import (
+    BLOCK_ROWS,
+    KERNELS,
+    RBF,
+    Kernel,
+    Linear,
+    Polynomial,
+    check_finite,
+    gamma_of,
+    make_kernel,
+)
 from .threads import matmul, one_blas_thread
 
 __all__ = [
@@ -249,6 +259,8 @@ def kernel_ridge(
     """
     if centers is None:
         K = kernel(codes)
+        with np.errstate(over="ignore", invalid="ignore"):
+            check_finite(K.sum(axis=1), kernel, "the codes")
         K.flat[:: len(K) + 1] += alpha
         return codes, _solve_ridge(K, targets, alpha)
     kept, factor = independent_rows(kernel(centers.astype(np.float64)), centers.dtype)

@@ -738,3 +738,10 @@ def test_the_learned_inverse_of_an_earlier_fit_is_gone(X):
     model.set_params(fit_inverse_transform=False).fit(X)
     for name in ("dual_coef_", "X_transformed_fit_", "inverse_gamma_"):
         assert not hasattr(model, name)
+
+
+@pytest.mark.parametrize("solver", ["auto", "dense", "arpack", "randomized", "krylov"])
+def test_constant_data_by_every_solver(solver):
+    """A kernel matrix of zeros has codes of zero, also by solvers that cannot start from it."""
+    model = KernelPCA(2, kernel="rbf", eigen_solver=solver, random_state=0)
+    np.testing.assert_array_equal(model.fit_transform(np.ones((20, 3))), np.zeros((20, 2)))

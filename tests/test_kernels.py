@@ -291,3 +291,12 @@ def test_arrays_that_must_not_be_written(name):
         array.flags.writeable = False
         np.testing.assert_allclose(make_kernel(name)(array), expected[0], atol=1e-14)
         np.testing.assert_allclose(make_kernel(name)(array, array[:7]), expected[1], atol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rbf_far_from_the_origin(dtype):
+    """Samples a hundred million from the origin have the distances that they have."""
+    X = (np.random.default_rng(0).integers(-9, 9, (30, 3)) * 8 + 1e8).astype(dtype)
+    exact = np.exp(-0.001 * ((X[:, None].astype(float) - X) ** 2).sum(axis=2))
+    np.testing.assert_allclose(RBF(0.001)(X), exact, atol=1e-6)
+    np.testing.assert_allclose(RBF(0.001)(X, X[:7]), exact[:, :7], atol=1e-6)

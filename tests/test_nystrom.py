@@ -735,3 +735,13 @@ def test_single_precision_keeps_its_components():
     np.testing.assert_allclose(
         model.eigenvalues_, exact.eigenvalues_[:found], rtol=1e-6, atol=noise
     )
+
+
+@pytest.mark.parametrize("scale", [1e160, 1e200, 1e300])
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_data_that_overflow_are_named(sampling, kernel, scale, X):
+    """Kernel values beyond the range are reported with the kernel and what to do."""
+    model = NystromKernelPCA(2, n_landmarks=9, kernel=kernel, sampling=sampling, random_state=0)
+    with pytest.raises(ValueError, match=r"NaN or infinity.*: scale the data"):
+        model.fit(scale * X / np.abs(X).max())

@@ -702,7 +702,7 @@ def test_learned_inverse_keeps_to_the_memory_limit(options, curve, monkeypatch):
     full = KernelPCA(3, **options).fit(X)
     sizes, matrix = [], RBF.__call__
     monkeypatch.setattr(RBF, "__call__", lambda *a: sizes.append(matrix(*a)) or sizes[-1])
-    limited = KernelPCA(3, memory_limit=72 * 600**2, **options).fit(X)
+    limited = KernelPCA(3, memory_limit=72 * 490**2, **options).fit(X)
     decoder = limited.preimage_ if "preimage" in options else limited._decoder
     assert len(decoder.centers_) <= 600  # those that are not redundant
     assert max(K.size for K in sizes) <= 1200 * 600
@@ -711,7 +711,7 @@ def test_learned_inverse_keeps_to_the_memory_limit(options, curve, monkeypatch):
         for model in (full, limited)
     ]
     assert errors[1] < 1.1 * errors[0]
-    again = KernelPCA(3, memory_limit=72 * 600**2, **options).fit(X)
+    again = KernelPCA(3, memory_limit=72 * 490**2, **options).fit(X)
     codes = again.transform(X_new)
     np.testing.assert_array_equal(again.inverse_transform(codes), limited.inverse_transform(codes))
 
@@ -758,6 +758,7 @@ def test_no_code_no_inverse():
     for model in (
         KernelPCA(kernel="rbf", fit_inverse_transform=True, inverse_gamma="scale"),
         NystromKernelPCA(fit_inverse_transform=True, inverse_gamma="scale"),
+        *(KernelPCA(kernel="rbf", preimage=name) for name in ("ridge", "distance", "fixed_point")),
     ):
         with pytest.raises(ValueError, match="needs data that vary"):
             model.fit(np.ones((5, 2)))
@@ -780,3 +781,11 @@ def test_chi2_does_not_apply_to_codes(cls, kernel, X):
         cls(2, kernel=kernel, fit_inverse_transform=True).fit(np.abs(X))
     model = cls(2, kernel=kernel, preimage="ridge").fit(np.abs(X))
     assert model.inverse_transform(model.transform(np.abs(X))).shape == X.shape
+
+
+def test_codes_that_overflow_are_named():
+    """The kernel of the learned inverse can overflow on codes where that on samples does not."""
+    X = 1e7 * np.random.default_rng(0).standard_normal((20, 3)).astype(np.float32)
+    model = KernelPCA(2, kernel="poly", degree=2, center=False, fit_inverse_transform=True)
+    with pytest.raises(ValueError, match="gives NaN or infinity on the codes"):
+        model.fit(X)
