@@ -26,9 +26,11 @@ from . import heuristics
 from .coordinates import Coordinates
 from .models import DenseModel, Span, SpanModel
 from .optimizers import OPTIMIZERS
-from .training import Descent, Result
+from .training import DIVERGED, Descent, Result
 
 FLOATS = [np.float64, np.float32]
+# Root mean squared norm of normalised samples, about 1 in the first fit, that no step can follow.
+FAR = DIVERGED**0.5
 # As many samples as the report had.
 DEFAULT_LANDMARKS = 3000
 
@@ -132,7 +134,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                     f"{self._n_features_out}, with offset={bool(self.constant_)}"
                 )
             coordinates = self._coordinates
-            Z, model = coordinates.forward(X, dtype), self._model.copy(dtype)
+            Z, model = self._normalised(X, coordinates, dtype), self._model.copy(dtype)
         else:
             # from all samples: a start from fewer would lose more than the descent gains where PCA
             # is hard to beat, and one that has seen those held out makes it harder to leave it
@@ -190,10 +192,16 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 model = model.turned(coordinates)
                 coordinates = replace(coordinates, axes=None, variances=None)
             result = Result(model.copy(work), self.loss_curve_, n_iter=self.n_iter_)
-            Z = coordinates.forward(X, work)
+            Z = self._normalised(X, coordinates, work)
         descent = Descent(result.model, coordinates, *stream, **self._settings())
-        # the mean step of the schedule of `fit`
-        result.loss_curve = [*result.loss_curve, descent.epoch(Z, lambda step: 0.5)]
+        try:
+            # the mean step of the schedule of `fit`
+            loss = descent.epoch(Z, lambda step: 0.5)
+        except (FloatingPointError, np.linalg.LinAlgError) as error:
+            raise FloatingPointError(
+                f"the descent diverged with learning_rate={descent.rate}: give a smaller one"
+            ) from error
+        result.loss_curve = [*result.loss_curve, loss]
         result.n_iter += 1
         result.best_epoch = result.n_iter
         self._keep(coordinates, result, dtype)
@@ -356,6 +364,19 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             )
         order = rng.permutation(n)
         return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+    def _normalised(self, X, coordinates, dtype):
+        """Return samples in coordinates of an earlier fit; refuse those that are far too large."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            Z = coordinates.forward(X, dtype)
+            size = np.sqrt(np.mean(np.sum(Z * Z, axis=1)))
+        if not size < FAR:
+            raise ValueError(
+                f"X has entries of up to {np.abs(X).max():.3g}, too far from the samples of the "
+                f"first fit: the root mean squared norm must be below {FAR:g} times their "
+                f"scale_={self.scale_:.3g}; scale X, or fit anew, with such samples from the start"
+            )
+        return Z
 
     def _measure(self, X, dtype, *, turn):
         """Return the coordinates of samples, turned or not, and operations of a large product."""
@@ -686,7 +707,8 @@ gap_curve_, best_epoch_, n_iter_, n_features_in_, feature_names_in_
                 landmarks = cluster_centers(Z[:, :d], m, rng)
             else:
                 landmarks = np.ascontiguousarray(Z[rng.permutation(n)[:m], :d])
-            varies = np.ptp(Z[:, :d], axis=0) > 0 if self.offset else None
+            # what is constant in the first batch of a stream may vary later
+            varies = np.ptp(Z[:, :d], axis=0) > 0 if self.offset and turn else None
             span = Span(landmarks, constant=self.offset, rank=self.rank, varies=varies)
             random = self.init == "random"
             model = SpanModel.start(span, Z, k, random=random, random_state=rng)
