@@ -516,6 +516,11 @@ class AKPCA(_Autoencoder):
     components; reconstruction errors differ far less, by at most 2 %. Axes that samples do not
     tell apart, such as those of one-hot vectors, are chosen by rounding.
 
+    Besides X, `fit` holds at most about 2 n D + 15 (k + 1) D^2 + F numbers of the precision of its
+    arithmetic at a time, where D is at most min(n, d) + 1, F is max(2^22, 16 D^2), or b D^2 if that
+    is more and k > 10, and b is `batch_size`. Numbers of the precision of X are (n + 200 D) k +
+    1500 D in `transform` and n d + (k + 1) D^2 + max(2^22, 16 D^2) in `inverse_transform`.
+
     References
     ----------
     Cohen, Hazan and Ma, autoencoding kernel PCA, 2016: "the report".
@@ -551,8 +556,7 @@ class DataSpanAKPCA(_Autoencoder):
     the z_i z_i^T, which can be everything from m = d (d + 1) / 2 on, and 2 k m parameters. That is
     the report's form (``offset=False``). With an offset, samples and landmarks are centred, samples
     get a constant coordinate, and linear and constant terms, which take d + 1 numbers per
-    component, are free. Time is O(n m d) per epoch and O(m^3) once; memory, O(k m + b m) for a
-    batch of b, and m^2 for a basis of the span.
+    component, are free. Time is O(n m d) per epoch and O(m^3) once.
 
     Parameters
     ----------
@@ -585,6 +589,15 @@ gap_curve_, best_epoch_, n_iter_, n_features_in_, feature_names_in_
     See Also
     --------
     AKPCA : The same with free matrices.
+
+    Notes
+    -----
+    Results depend on rounding as those of `AKPCA` do. Besides X, `fit` holds at most about
+    2 n d + m^2 + m d + 14 k (m + d) + 4 b (m + d) + F numbers of the precision of its arithmetic at
+    a time, where b is `batch_size`, and 4 m^2 of float64 before the first epoch. F is 2^23, or
+    2 (k + 1) d^2 + max(2^22, 16 d^2) if the B_j are formed to decode, which they are up to 2^24
+    numbers and d < 2 m. Numbers of the precision of X are (n + m + d) k + 200 m + 1500 d in
+    `transform` and n d + k m + F in `inverse_transform`.
 
     References
     ----------
