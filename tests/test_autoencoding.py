@@ -828,6 +828,42 @@ def test_partial_fit_learns_and_fit_starts_anew(digits):
     model.partial_fit(X[:1])  # a single sample, now that there is a model
 
 
+@pytest.mark.parametrize("estimator", [AKPCA, DataSpanAKPCA])
+@pytest.mark.parametrize("offset", [False, True])
+def test_streams_of_odd_batches(estimator, offset, digits):
+    """A constant first batch, single samples, changing dtypes: the model learns, in its dtype."""
+    X = digits[0][:100]
+    for first in (np.full((5, 64), 0.3), X[:2], X[:10].astype(np.float32)):
+        model = estimator(2, offset=offset, random_state=0).partial_fit(first)
+        before = error(model, X)
+        for batch in (X[:1], X[:20].astype(np.float32), X[:30] > 0.5, X, X):
+            model.partial_fit(batch)
+        assert error(model, X) < before
+        assert model.encoder_.dtype == first.dtype
+
+
+@pytest.mark.parametrize("estimator", [AKPCA, DataSpanAKPCA])
+@pytest.mark.parametrize("factor", [1e3, 1e30, 1e200])
+def test_samples_far_from_those_of_the_first_fit_are_refused(estimator, factor, digits):
+    """A batch or a warm start with samples that no step can follow: an error that names X."""
+    X = digits[0][:50]
+    model = estimator(2, n_epochs=1, warm_start=True, random_state=0).fit(X)
+    codes = model.transform(X)
+    for method in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match=r"X has entries of up to .* below 100 times"):
+            method(factor * X)
+    np.testing.assert_array_equal(model.transform(X), codes)
+
+
+def test_a_batch_that_diverges_names_the_learning_rate(digits):
+    """Absurd steps in `partial_fit`: an error that says what to change, and the model before it."""
+    X = digits[0][:300]
+    model = AKPCA(3, solver="sgd", learning_rate=1e6, random_state=0)
+    with pytest.raises(FloatingPointError, match=r"learning_rate=1000000\.0"):
+        model.partial_fit(X)
+    assert not hasattr(model, "n_iter_")
+
+
 def test_warm_start_goes_on(digits):
     """The second fit begins where the first ended."""
     X = digits[0]

@@ -506,6 +506,28 @@ def test_features_that_never_vary_come_back(objective, digits):
     np.testing.assert_allclose(reconstructed(model, X)[:, dead], X[:, dead], atol=1e-3)
 
 
+def test_a_feature_that_varies_later_in_a_stream_is_learnt(digits):
+    """What is constant in the first batch is not left out of the model for good."""
+    X = digits[0]
+    first = X[:100].copy()
+    first[:, 20:] = first[:, 20:].mean(axis=0)
+    model = DataSpanAKPCA(4, n_landmarks=50, random_state=0).partial_fit(first)
+    before = error(model, X)
+    for _ in range(3):
+        model.partial_fit(X)
+    assert error(model, X) < 0.8 * before
+    assert np.abs(model.encoder_[:, 20:64, -1]).max() > 0.01
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("n", [16, 64, 128])
+def test_one_hot_samples(n, form):
+    """Samples whose eigenvalues are all equal have a model, whatever axes that takes."""
+    X = np.eye(n)
+    model = DataSpanAKPCA(2, **form, n_epochs=1, random_state=0).fit(X)
+    assert np.isfinite(reconstructed(model, X)).all()
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_duplicate_landmarks_do_no_harm(form):
     """Samples that repeat span what they span once."""

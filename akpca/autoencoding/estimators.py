@@ -26,11 +26,13 @@ from . import heuristics
 from .coordinates import Coordinates
 from .models import DenseModel, Span, SpanModel
 from .optimizers import OPTIMIZERS
-from .training import Descent, Result
+from .training import DIVERGED, Descent, Result
 
 __all__ = ["AKPCA", "DataSpanAKPCA"]
 
 FLOATS = [np.float64, np.float32]
+# Root mean squared norm of normalised samples, about 1 in the first fit, that no step can follow.
+FAR = DIVERGED**0.5
 # As many samples as the report had.
 DEFAULT_LANDMARKS = 3000
 
@@ -134,7 +136,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                     f"{self._n_features_out}, with offset={bool(self.constant_)}"
                 )
             coordinates = self._coordinates
-            Z, model = coordinates.forward(X, dtype), self._model.copy(dtype)
+            Z, model = self._normalised(X, coordinates, dtype), self._model.copy(dtype)
         else:
             # from all samples: a start from fewer would lose more than the descent gains where PCA
             # is hard to beat, and one that has seen those held out makes it harder to leave it
@@ -192,10 +194,16 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 model = model.turned(coordinates)
                 coordinates = replace(coordinates, axes=None, variances=None)
             result = Result(model.copy(work), self.loss_curve_, n_iter=self.n_iter_)
-            Z = coordinates.forward(X, work)
+            Z = self._normalised(X, coordinates, work)
         descent = Descent(result.model, coordinates, *stream, **self._settings())
-        # the mean step of the schedule of `fit`
-        result.loss_curve = [*result.loss_curve, descent.epoch(Z, lambda step: 0.5)]
+        try:
+            # the mean step of the schedule of `fit`
+            loss = descent.epoch(Z, lambda step: 0.5)
+        except (FloatingPointError, np.linalg.LinAlgError) as error:
+            raise FloatingPointError(
+                f"the descent diverged with learning_rate={descent.rate}: give a smaller one"
+            ) from error
+        result.loss_curve = [*result.loss_curve, loss]
         result.n_iter += 1
         result.best_epoch = result.n_iter
         self._keep(coordinates, result, dtype)
@@ -359,6 +367,19 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         order = rng.permutation(n)
         return np.sort(order[held_out:]), np.sort(order[:held_out])
 
+    def _normalised(self, X, coordinates, dtype):
+        """Return samples in coordinates of an earlier fit; refuse those that are far too large."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            Z = coordinates.forward(X, dtype)
+            size = np.sqrt(np.mean(np.sum(Z * Z, axis=1)))
+        if not size < FAR:
+            raise ValueError(
+                f"X has entries of up to {np.abs(X).max():.3g}, too far from the samples of the "
+                f"first fit: the root mean squared norm must be below {FAR:g} times their "
+                f"scale_={self.scale_:.3g}; scale X, or fit anew, with such samples from the start"
+            )
+        return Z
+
     def _measure(self, X, dtype, *, turn):
         """Return the coordinates of samples, turned or not, and operations of a large product."""
         flops, c = 2.0 * X.size * min(X.shape), self.constant
@@ -497,6 +518,11 @@ class AKPCA(_Autoencoder):
     components; reconstruction errors differ far less, by at most 2 %. Axes that samples do not
     tell apart, such as those of one-hot vectors, are chosen by rounding.
 
+    Besides X, `fit` holds at most about 2 n D + 15 (k + 1) D^2 + F numbers of the precision of its
+    arithmetic at a time, where D is at most min(n, d) + 1, F is max(2^22, 16 D^2), or b D^2 if that
+    is more and k > 10, and b is `batch_size`. Numbers of the precision of X are (n + 200 D) k +
+    1500 D in `transform` and n d + (k + 1) D^2 + max(2^22, 16 D^2) in `inverse_transform`.
+
     References
     ----------
     Cohen, Hazan and Ma, autoencoding kernel PCA, 2016: "the report".
@@ -532,8 +558,7 @@ class DataSpanAKPCA(_Autoencoder):
     the z_i z_i^T, which can be everything from m = d (d + 1) / 2 on, and 2 k m parameters. That is
     the report's form (``offset=False``). With an offset, samples and landmarks are centred, samples
     get a constant coordinate, and linear and constant terms, which take d + 1 numbers per
-    component, are free. Time is O(n m d) per epoch and O(m^3) once; memory, O(k m + b m) for a
-    batch of b, and m^2 for a basis of the span.
+    component, are free. Time is O(n m d) per epoch and O(m^3) once.
 
     Parameters
     ----------
@@ -566,6 +591,15 @@ gap_curve_, best_epoch_, n_iter_, n_features_in_, feature_names_in_
     See Also
     --------
     AKPCA : The same with free matrices.
+
+    Notes
+    -----
+    Results depend on rounding as those of `AKPCA` do. Besides X, `fit` holds at most about
+    2 n d + m^2 + m d + 14 k (m + d) + 4 b (m + d) + F numbers of the precision of its arithmetic at
+    a time, where b is `batch_size`, and 4 m^2 of float64 before the first epoch. F is 2^23, or
+    2 (k + 1) d^2 + max(2^22, 16 d^2) if the B_j are formed to decode, which they are up to 2^24
+    numbers and d < 2 m. Numbers of the precision of X are (n + m + d) k + 200 m + 1500 d in
+    `transform` and n d + k m + F in `inverse_transform`.
 
     References
     ----------
@@ -688,7 +722,8 @@ gap_curve_, best_epoch_, n_iter_, n_features_in_, feature_names_in_
                 landmarks = cluster_centers(Z[:, :d], m, rng)
             else:
                 landmarks = np.ascontiguousarray(Z[rng.permutation(n)[:m], :d])
-            varies = np.ptp(Z[:, :d], axis=0) > 0 if self.offset else None
+            # what is constant in the first batch of a stream may vary later
+            varies = np.ptp(Z[:, :d], axis=0) > 0 if self.offset and turn else None
             span = Span(landmarks, constant=self.offset, rank=self.rank, varies=varies)
             random = self.init == "random"
             model = SpanModel.start(span, Z, k, random=random, random_state=rng)

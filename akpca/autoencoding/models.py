@@ -90,9 +90,9 @@ class _Model:
         roots = (np.sqrt(sizes) / unit**0.5).astype(Y.dtype)
         for rows in gen_batches(len(Y), block):
             with one_blas_thread(flops=100 * self.flops):
-                products = product(Y[rows])
                 start = objectives.mixed_start(direction, (len(Y[rows]), len(direction)))
-                Z_hat, ratios = objectives.decode(products, start, towards=towards, tol=tol)
+                # without a name, by which the matrices of a block would outlive it
+                Z_hat, ratios = objectives.decode(product(Y[rows]), start, towards=towards, tol=tol)
             yield rows, Z_hat * roots[rows], ratios
 
     def record_gradients(self, Z: np.ndarray, loss: Callable, seen: list, params: list) -> list:
