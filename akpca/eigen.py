@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 
 import numpy as np
 from scipy import linalg
@@ -147,8 +148,12 @@ def _arpack(K, k, tol, max_iter, random_state):
     (symv,) = linalg.get_blas_funcs(("symv",), (K,))
     transposed = K.T if K.flags.c_contiguous else K
     product = LinearOperator(K.shape, matvec=lambda v: symv(1, transposed, v), dtype=K.dtype)
-    start = check_random_state(random_state).uniform(-1, 1, K.shape[0]).astype(K.dtype)
-    return eigsh(product, k, which="LA", tol=tol, maxiter=max_iter, v0=start)
+    rng = check_random_state(random_state)
+    start = rng.uniform(-1, 1, K.shape[0]).astype(K.dtype)
+    options = {"which": "LA", "tol": tol, "maxiter": max_iter, "v0": start}
+    if "rng" in signature(eigsh).parameters:  # SciPy 1.17 draws new vectors where it restarts
+        options["rng"] = np.random.default_rng(rng.randint(2**31))
+    return eigsh(product, k, **options)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,10 @@ from sklearn.utils.extmath import row_norms
 from .kernels import BLOCK_ROWS, Kernel, check_finite
 from .threads import matmul
 
-__all__ = ["KernelCode"]
+__all__ = [
+    "KernelCode",
+    "relative_to",
+]
 
 
 def relative_to(shift: np.ndarray | None, X):

@@ -177,7 +177,10 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        own = isinstance(self.kernel, Kernel)
+        histograms = has_part(self.kernel, Chi2) if own else self.kernel == "chi2"
+        tags.input_tags.sparse = not histograms
+        tags.input_tags.positive_only = histograms
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -354,7 +354,10 @@ class KernelPCA(KernelEstimator):
             values[:found], W, residuals = self._iterate(operator.covariance, found)
         # u = Phi w / sqrt(nu), avoiding division by eigenvalues that are zero up to rounding
         roots = np.sqrt(np.maximum(values, np.finfo(operator.dtype).eps * max(values[0], 0)))
-        vectors[:, :found] = operator.from_features(W) / np.where(roots > 0, roots, 1)[:found]
+        found_vectors = operator.from_features(W) / np.where(roots > 0, roots, 1)[:found]
+        # rounding errors of w along earlier components count for more than w itself if nu is small
+        Q, R = np.linalg.qr(found_vectors)
+        vectors[:, :found] = Q * np.where(R.diagonal() < 0, -1, 1)
         return values, vectors, residuals
 
     def _iterate(self, operator, k):

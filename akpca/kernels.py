@@ -58,6 +58,7 @@ __all__ = [
     "check_finite",
     "check_samples",
     "gamma_of",
+    "has_part",
     "make_kernel",
     "part",
     "resolve_kernel",
@@ -72,6 +73,8 @@ DIAGONAL_ROWS = 32
 FLOAT32_LIMIT = 8
 # Largest gamma ||x||^2 for which it is computed without moving the origin to the samples.
 FLOAT64_LIMIT = 1e6
+# Largest gamma ||x||^2 for which the rounding errors of k(x, x) in such sums do not matter.
+EXACT_LIMIT = 100
 
 
 # Values that are not finite are reported by `check_finite`, where they are used.
@@ -281,6 +284,10 @@ class RBF(UnitDiagonal, Kernel):
         out *= 2 * gamma
         out -= gamma * y_terms
         out -= gamma * x_terms[:, None]
+        if gamma * largest > EXACT_LIMIT:  # distances that are zero up to rounding are zero
+            errors = np.add.outer(x_terms, y_terms)
+            errors *= -gamma * np.finfo(out.dtype).eps * (4 + np.sqrt(X.shape[1]))
+            out[out > errors] = 0
         np.minimum(out, 0, out=out)
         np.exp(out, out=out)
 
@@ -332,9 +339,17 @@ class Laplacian(UnitDiagonal, Kernel):
     _parameter_constraints = GAMMA
 
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
-        out[:] = manhattan_distances(X, Y)
+        out[:] = manhattan_distances(_with_short_indices(X), _with_short_indices(Y))
         out *= -gamma_of(self, X.shape[1])
         np.exp(out, out=out)
+
+
+def _with_short_indices(X):
+    """Return samples with 32-bit indices, if they are sparse: scikit-learn takes no others."""
+    if not sparse.issparse(X) or X.indices.dtype == np.int32:
+        return X
+    parts = X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return sparse.csr_matrix(parts, shape=X.shape)
 
 
 @dataclass
@@ -348,6 +363,8 @@ class Chi2(UnitDiagonal, Kernel):
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
         if sparse.issparse(X) or sparse.issparse(Y):
             raise TypeError("kernel='chi2' takes dense data only, got a sparse matrix")
+        if min(X.min(), Y.min()) < 0:
+            raise ValueError("Negative values in data: kernel='chi2' is for values of 0 or more")
         # scikit-learn's compiled code takes writeable arrays only
         out[:] = additive_chi2_kernel(np.require(X, None, "W"), np.require(Y, None, "W"))
         out *= gamma_of(self, X.shape[1])

@@ -41,16 +41,15 @@ def one_blas_thread(flops: float = 0.0) -> Iterator[None]:
         for lib, number in limited:
             lib.set_num_threads(number)
 
-    try:  # an interrupt may come at any line, and so a second time in what follows
-        for lib, _ in limited:
-            lib.set_num_threads(1)
-        yield
-    finally:
+    try:
         try:
+            for lib, _ in limited:
+                lib.set_num_threads(1)
+            yield
+        finally:
             restore()
-        except BaseException:
-            restore()
-            raise
+    finally:
+        restore()  # twice: an interrupt may have come just before the first
 
 
 def matmul(A: np.ndarray, B: np.ndarray) -> np.ndarray:

@@ -392,7 +392,7 @@ def test_bad_arguments(client, X):
         DaskKernelOperator(data[data[:, 0] > 0.5], RBF())
     with pytest.raises(ValueError, match="at least one row"):
         DaskKernelOperator(data[:0], RBF())
-    with pytest.raises(ValueError, match="(?i)dimension mismatch"):
+    with pytest.raises(ValueError, match=r"(?i)dimension mismatch"):
         DaskKernelOperator(data, RBF()) @ np.ones(7)
     with pytest.raises(ValueError, match="X has 4 features, but the fitted samples have 6"):
         DaskKernelOperator(data, RBF()).encode(X[:, :4], np.ones((230, 1)))

@@ -56,7 +56,9 @@ class FaultAfter:
         self.n, self.kind, self.calls = n, kind, 0
 
     def __call__(self, frame, event, argument):
-        if event == "call" and frame.f_globals.get("__name__", "").startswith("akpca."):
+        # an exception in a generator that ends is lost
+        ours = frame.f_globals.get("__name__", "").startswith("akpca.")
+        if event == "call" and ours and frame.f_code.co_name != "<genexpr>":
             self.calls += 1
             if self.calls == self.n:
                 sys.setprofile(None)

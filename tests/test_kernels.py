@@ -223,7 +223,7 @@ def test_equal_parameters_make_equal_kernels():
         (lambda: Linear()([1.0, 2.0]), "Expected 2D array"),
         (lambda: Linear()([[1.0, np.nan]]), "X contains NaN"),
         (lambda: Linear()([[1.0, 2.0]], [[1.0]]), "same number of features, got 2 and 1"),
-        (lambda: Chi2()([[-1.0, 2.0]]), "negative"),
+        (lambda: Chi2()([[-1.0, 2.0]]), "Negative values in data: kernel='chi2'"),
     ],
 )
 def test_bad_input_is_named(call, message):

@@ -55,6 +55,7 @@ __all__ = [
     "checked_stream_gain",
     "linear_block",
     "tracked_steps",
+    "unit_of",
 ]
 
 # p above: gains of about 8 / (t lambda_i). Smaller ones separate close eigenvalues too slowly,

@@ -47,6 +47,7 @@ __all__ = [
     "KernelState",
     "Run",
     "Trials",
+    "check_scale",
     "descend",
     "kernel_block",
     "kernel_reconstruction_error",

@@ -39,6 +39,7 @@ __all__ = [
     "DivergenceError",
     "SmallState",
     "adapting_steps",
+    "estimated_eigenvalues",
     "hebbian_steps",
     "plain_steps",
     "step_functions",

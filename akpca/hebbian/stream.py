@@ -29,7 +29,15 @@ from .gains import AUTO, Factor, Gain
 from .generalized import Track, check_lengths, checked_stream_gain, tracked_steps
 from .steps import ROUNDING, Block
 
-__all__ = ["KernelStream", "StreamState", "compress", "merge_start", "start_stream", "stream_block"]
+__all__ = [
+    "KernelStream",
+    "StreamState",
+    "compress",
+    "kernel_values",
+    "merge_start",
+    "start_stream",
+    "stream_block",
+]
 
 # Samples from which `fit` draws its start.
 START_SAMPLES = 100
