@@ -16,7 +16,8 @@ kernel_pca, nystrom   `KernelPCA`, `NystromKernelPCA`                           
 hebbian               `GeneralizedHebbian`, `KernelHebbian`, `KernelStream`; gains  05 to 07
 autoencoding          `AKPCA`, `DataSpanAKPCA`; models, objectives, training        08, 09
 distributed           the operator of a kernel matrix on a dask cluster             -
-progress, threads     callbacks and interrupts; BLAS threads                        -
+fitting, progress     fits that succeed or leave no trace; callbacks and interrupts -
+threads, parameters   BLAS threads; checks of single numbers and of notebooks       -
 reference             the papers' algorithms line by line: read it first            all
 metrics, plotting     errors, and the figures of the chapters                        all
 experiments           what chapters measure in the papers' experiments              06, 07

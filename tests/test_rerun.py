@@ -75,11 +75,10 @@ def test_other_parameters(name, parameters, tmp_path):
     run(path, tmp_path, parameters)
 
 
-@pytest.mark.parametrize("name", [name for name, p in CASES if "dataset" in p], ids=stem)
-def test_unknown_dataset_fails_early(name, tmp_path):
-    """The message names what there is, before any time is spent."""
+def early_error(name, tmp_path, parameters):
+    """Return the message with which a notebook refuses parameters, in one of its first cells."""
     with pytest.raises(papermill.PapermillExecutionError) as caught:
-        run(FOLDER / name, tmp_path, {"dataset": "no_such_data"})
+        run(FOLDER / name, tmp_path, parameters)
     executed = nbformat.read(tmp_path / "output.ipynb", as_version=4)
     own = [
         cell
@@ -88,9 +87,23 @@ def test_unknown_dataset_fails_early(name, tmp_path):
     ]
     failed = [any(o.output_type == "error" for o in cell.outputs) for cell in own]
     assert any(failed[:3])
-    assert "no_such_data" in caught.value.evalue
-    assert "digits" in caught.value.evalue
-    assert "mnist5k" in caught.value.evalue
+    return caught.value.evalue
+
+
+@pytest.mark.parametrize("name", [name for name, p in CASES if "dataset" in p], ids=stem)
+def test_unknown_dataset_fails_early(name, tmp_path):
+    """The message names what there is, before any time is spent."""
+    message = early_error(name, tmp_path, {"dataset": "no_such_data"})
+    assert "no_such_data" in message
+    assert "digits" in message
+    assert "mnist5k" in message
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=stem)
+def test_wrong_type_fails_early(path, tmp_path):
+    """A number that should be an integer is named, before any time is spent."""
+    message = early_error(path.name, tmp_path, {"seed": 2.5})
+    assert "seed=2.5 must be an integer" in message
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=stem)
