@@ -14,7 +14,7 @@ preimage              decoders of such codes                                    
 kernel_estimator      base class of the estimators with such a code                 -
 kernel_pca, nystrom   `KernelPCA`, `NystromKernelPCA`                               02 to 04
 hebbian               `GeneralizedHebbian`, `KernelHebbian`, `KernelStream`; gains  05 to 07
-autoencoding          `AKPCA`, `DataSpanAKPCA`; models, objectives, training        08, 09
+autoencoding          `AKPCA`, `DataSpanAKPCA` and, to compare, `Autoencoder`       08, 09
 distributed           the operator of a kernel matrix on a dask cluster             -
 fitting, progress     fits that succeed or leave no trace; callbacks and interrupts -
 threads, parameters   BLAS threads; checks of single numbers and of notebooks       -
@@ -40,7 +40,7 @@ constructors                what is learned, kernel, solver, length, regularisat
 =========================== ======================================================================
 """
 
-from .autoencoding import AKPCA, DataSpanAKPCA
+from .autoencoding import AKPCA, Autoencoder, DataSpanAKPCA
 from .datasets import Dataset, dataset_names, load_dataset
 from .hebbian import DivergenceError, GeneralizedHebbian, KernelHebbian, KernelStream
 from .kernel_pca import KernelPCA
@@ -53,6 +53,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AKPCA",
+    "Autoencoder",
     "DataSpanAKPCA",
     "Dataset",
     "DivergenceError",

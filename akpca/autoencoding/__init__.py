@@ -14,10 +14,12 @@ matrices (`AKPCA`), chapter 09 with sums over samples (`DataSpanAKPCA`).
 `training`      minibatch descent that keeps the best iterate
 `objectives`    the two losses, their gradients, and the decoder, for a batch
 `optimizers`    SGD, SVRG and Adam
+`network`       `Autoencoder`, a plain deep network to compare with
 =============== ================================================================================
 """
 
 from .estimators import AKPCA, DataSpanAKPCA
 from .models import DenseModel, Span, SpanModel
+from .network import Autoencoder
 
-__all__ = ["AKPCA", "DataSpanAKPCA", "DenseModel", "Span", "SpanModel"]
+__all__ = ["AKPCA", "Autoencoder", "DataSpanAKPCA", "DenseModel", "Span", "SpanModel"]
