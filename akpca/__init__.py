@@ -29,6 +29,7 @@ What is the same everywhere:
 `random_state`, `verbose`   of estimators and functions; an int repeats results to the bit
 `callback(state)`           one `akpca.progress.FitProgress` per pass; a true answer ends the fit
 an interrupt (Ctrl-C)       keeps the best model so far, with a ``ConvergenceWarning``
+a fit that fails            leaves the estimator as it was
 `n_iter_`                   passes over the data
 `eigenvalues_`              of the (centred) kernel matrix, in descending order
 `explained_variance_`       variance of each component; `explained_variance_ratio_` its share

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from akpca import (
     AKPCA,
+    Autoencoder,
     DataSpanAKPCA,
     GeneralizedHebbian,
     KernelHebbian,
@@ -48,6 +49,7 @@ SETTINGS = [
     DataSpanAKPCA(n_epochs=1),
     DataSpanAKPCA(n_epochs=1, objective="spectral", offset=False, solver="sgd"),
     DataSpanAKPCA(n_epochs=1, sampling="kmeans", precision="double", early_stopping=True),
+    Autoencoder(n_epochs=2, hidden_layer_sizes=(8,), validation_fraction=0),
 ]
 # One of each class, with a decoder.
 ESTIMATORS = list({type(setting): setting for setting in reversed(SETTINGS)}.values())[::-1]

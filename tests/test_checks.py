@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator, parametri
 import akpca
 from akpca import (
     AKPCA,
+    Autoencoder,
     DataSpanAKPCA,
     GeneralizedHebbian,
     KernelHebbian,
@@ -62,6 +63,8 @@ CHECKED = [
     DataSpanAKPCA(1, objective="spectral", offset=False, sampling="kmeans", n_epochs=1),
     DataSpanAKPCA(1, precision="double", n_landmarks=1, solver="sgd", n_epochs=1),
     DataSpanAKPCA(1, rank=2, noise="speckle", constant=1.0, n_epochs=1),
+    Autoencoder(hidden_layer_sizes=(8,), n_epochs=2),
+    Autoencoder(1, hidden_layer_sizes=(), activation="tanh", validation_fraction=0, n_epochs=2),
 ]
 # The number of checks of scikit-learn 1.6, the oldest that we allow; later ones have more.
 LEAST_CHECKS = 40
@@ -77,6 +80,7 @@ WITH_INVERSE = [
     KernelStream(preimage="ridge"),
     AKPCA(n_epochs=2),
     DataSpanAKPCA(n_epochs=1),
+    Autoencoder(hidden_layer_sizes=(8,), n_epochs=1),
 ]
 RUN_SKIPPED = """
 import traceback

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from akpca import (
     AKPCA,
+    Autoencoder,
     Dataset,
     DataSpanAKPCA,
     GeneralizedHebbian,
@@ -100,6 +101,7 @@ def estimators(X: Array, X_test: Array, kernel: Kernel) -> dict[str, float]:
     dense: AKPCA = AKPCA(2, n_epochs=2, random_state=0).fit(X)
     dense = dense.partial_fit(X)
     span: DataSpanAKPCA = DataSpanAKPCA(2, n_epochs=2, n_landmarks=20, random_state=0).fit(X)
+    network: Autoencoder = Autoencoder(2, n_epochs=2, random_state=0).fit(X)
     codes: dict[str, Array] = {
         "KernelPCA": exact.transform(X_test),
         "fit_transform": KernelPCA(2, kernel="rbf").fit_transform(X),
@@ -110,6 +112,7 @@ def estimators(X: Array, X_test: Array, kernel: Kernel) -> dict[str, float]:
         "KernelStream": stream.fit(X).transform(X_test),
         "AKPCA": dense.transform(X_test),
         "DataSpanAKPCA": span.transform(X_test),
+        "Autoencoder": network.transform(X_test),
     }
     decoded: Array = exact.inverse_transform(codes["KernelPCA"])
     errors: dict[str, float] = {

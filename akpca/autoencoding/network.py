@@ -8,23 +8,24 @@ All weights and biases lie in one array, which the optimiser of :mod:`.optimizer
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from itertools import pairwise
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
 from ..fitting import Interval, StrOptions, fit_method
 from ..kernels import BLOCK_ROWS
-from ..progress import FitProgress, warn_interrupted
+from ..progress import FitProgress, warn_interrupted, warn_user
 from ..threads import one_blas_thread
 from .optimizers import Adam, cosine
+
+__all__ = ["Autoencoder", "Network"]
 
 FLOATS = [np.float64, np.float32]
 
@@ -202,7 +203,7 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         random_state=None,
         verbose=False,
         callback=None,
-    ):
+    ) -> None:
         self.n_components = n_components
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
@@ -217,7 +218,7 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.callback = callback
 
     @fit_method
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Learn the weights; an interrupt keeps the best so far. Return self.
 
         Parameters
@@ -253,14 +254,12 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                     if self.callback(FitProgress(epoch, self.n_epochs, self.loss_curve_[-1], self)):
                         break
         except FloatingPointError:
-            warnings.warn(
+            warn_user(
                 f"the descent diverged in epoch {self.n_iter_ + 1}: the best weights so far are "
-                f"kept; give a smaller learning_rate than {self.learning_rate}",
-                ConvergenceWarning,
-                stacklevel=3,
+                f"kept; give a smaller learning_rate than {self.learning_rate}"
             )
         except KeyboardInterrupt:
-            warn_interrupted(f"in epoch {self.n_iter_ + 1}", stacklevel=4)
+            warn_interrupted(f"in epoch {self.n_iter_ + 1}")
         network.theta[:] = best
         self._network = network
         return self
@@ -277,16 +276,26 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 f"validation_fraction={self.validation_fraction} of {n} samples leaves none to "
                 "train with or to hold out; give another, or 0"
             )
-        mean = X.mean(axis=0, dtype=np.float64)
-        scale = float(np.sqrt(np.mean(np.square(X - mean, dtype=np.float64))))
-        if not np.isfinite(scale):
-            raise ValueError(f"X is too large: its squares exceed {X.dtype}; scale it down")
-        self.mean_, self.scale_ = mean.astype(X.dtype), scale or 1.0
+        self._measure(X)
         widths = [d, *sizes, self.n_components, *sizes[::-1], d]
         network = Network(widths, len(sizes) + 1, self.activation, np.dtype(np.float32))
         network.draw(rng)
         Z = self._forward(X)[rng.permutation(n)]
         return network, Z[held_out:], Z[:held_out], rng
+
+    def _measure(self, X):
+        """Set the mean and the scale of samples."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = X.mean(axis=0, dtype=np.float64)
+            largest = float(np.abs(X - mean).max())
+        # so large that sums of squares in units of the largest entry can't overflow
+        if not largest < np.finfo(X.dtype).max / 4:
+            raise ValueError(f"X is too large for {X.dtype}: scale it down")
+        rms = largest * np.sqrt(np.mean(((X - mean) / (largest or 1.0)) ** 2))
+        # what rounding leaves of samples that do not vary is no scale
+        scale = max(float(rms), 4 * float(np.finfo(X.dtype).eps * np.abs(mean).max()))
+        self.mean_ = mean.astype(X.dtype)
+        self.scale_ = scale if scale > np.finfo(X.dtype).tiny else 1.0
 
     def _epoch(self, network, Z, optimizer, rng, schedule, first):
         """Make one pass; return the mean loss of a sample."""
@@ -315,13 +324,16 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             return sum(float(np.sum((network.run(B)[-1] - B) ** 2)) for B in blocks) / len(Z)
 
     def _forward(self, X):
-        return ((X - self.mean_) / self.scale_).astype(np.float32)
+        with np.errstate(over="ignore", under="ignore"):
+            return ((X - self.mean_) / self.scale_).astype(np.float32)
 
     def _run(self, Z, first, last, dtype):
         blocks = (Z[rows] for rows in gen_batches(len(Z), BLOCK_ROWS))
-        return np.concatenate([self._network.run(B, first, last)[-1] for B in blocks], dtype=dtype)
+        with np.errstate(all="ignore"):
+            parts = [self._network.run(B, first, last)[-1] for B in blocks]
+            return np.concatenate(parts, dtype=dtype)
 
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """Return the codes of the rows of X, shape (n_new, n_components).
 
         Parameters
@@ -330,9 +342,15 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """
         check_is_fitted(self, "_network")
         X = validate_data(self, X, dtype=FLOATS, reset=False)
-        return self._run(self._forward(X), 0, self._network.code, X.dtype)
+        codes = self._run(self._forward(X), 0, self._network.code, X.dtype)
+        if not np.isfinite(codes).all():
+            raise ValueError(
+                f"X is too large, {np.abs(X).max():.1e}: samples must be of the size of those "
+                f"that were fitted, whose scale_ is {self.scale_:.1e}"
+            )
+        return codes
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X) -> np.ndarray:
         """Return the samples that the decoder makes of codes, shape (n_new, n_features).
 
         Parameters
@@ -345,8 +363,15 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             raise ValueError(
                 f"X has {Y.shape[1]} columns, but the codes have {self._n_features_out} components"
             )
-        Z = self._run(Y.astype(np.float32), self._network.code, None, Y.dtype)
-        return Z * Y.dtype.type(self.scale_) + self.mean_.astype(Y.dtype)
+        with np.errstate(over="ignore", under="ignore"):
+            Z = self._run(Y.astype(np.float32), self._network.code, None, Y.dtype)
+            X_hat = Z * Y.dtype.type(self.scale_) + self.mean_.astype(Y.dtype)
+        if not np.isfinite(X_hat).all():
+            raise ValueError(
+                f"X is too large, {np.abs(Y).max():.1e}: codes must be of the size of those that "
+                f"`transform` returns, and {Y.dtype} must hold the samples"
+            )
+        return X_hat
 
     @property
     def weights_(self) -> list[np.ndarray]:
