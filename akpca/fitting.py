@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from sklearn.base import _fit_context
+from sklearn import get_config, set_config
 from sklearn.utils._param_validation import Interval, StrOptions
 
 __all__ = ["Interval", "StrOptions", "fit_method"]
@@ -29,22 +29,27 @@ def fit_method(method: Method) -> Method:
     is true; `partial_fit` has them. If anything is raised, all attributes are what they were
     before. A method must therefore not change the arrays and objects of an earlier fit in place.
     """
-    checked = _fit_context(prefer_skip_nested_validation=True)(method)
 
     @wraps(method)
     def whole(self, *args, **kwargs):
-        before = vars(self).copy()
+        before, unchecked = vars(self).copy(), get_config()["skip_parameter_validation"]
         try:
             fitted = before.get(FITTED, ())
             if method.__name__ == "fit" and not getattr(self, "warm_start", False):
                 for name in fitted:
                     vars(self).pop(name, None)
             others = vars(self).keys() - set(fitted)
-            result = checked(self, *args, **kwargs)
+            if not unchecked:
+                self._validate_params()
+            result = method(self, *args, **kwargs)
             setattr(self, FITTED, tuple(sorted(vars(self).keys() - others)))
             return result
         except BaseException:  # an interrupt as well
             self.__dict__ = before
             raise
+        finally:
+            # scikit-learn's functions change this while they run; one that was interrupted at the
+            # wrong moment has left it so
+            set_config(skip_parameter_validation=unchecked)
 
     return cast(Method, whole)

@@ -127,10 +127,9 @@ def test_no_check_is_missing(estimator):
 
 
 def test_every_check_is_run_for_every_setting():
-    """The test above is parametrized with as many checks as scikit-learn yields: a release that
-    yields none, or another number, does not go unnoticed."""
-    (mark,) = test_scikit_learn_check.pytestmark
-    run = list(mark.args[1])
+    """Such a test has as many cases as scikit-learn has checks: a release that yields none, or
+    another number, does not go unnoticed."""
+    run = list(parametrize_with_checks(CHECKED).args[1])
     assert len(run) == sum(len(checks(estimator)) for estimator in CHECKED)
     assert len(run) >= LEAST_CHECKS * len(CHECKED)
 

@@ -2,9 +2,11 @@
 
 import sys
 import warnings
+from contextlib import suppress
 
 import numpy as np
 import pytest
+from sklearn import set_config
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -222,3 +224,20 @@ def test_attributes_that_others_set_stay(estimator):
     model.fit(DIGITS)
     assert (model._parent, model.note_) == ("a pipeline's", "mine")
     make_pipeline(clone(estimator)).fit(DIGITS)
+
+
+@pytest.mark.parametrize("kind", [Fault, KeyboardInterrupt])
+def test_settings_of_scikit_learn_are_as_before(kind):
+    """Its functions skip the checks of what they call; one that an interrupt has torn out of that
+    must not leave all later fits without checks."""
+
+    def callback(state):
+        set_config(skip_parameter_validation=True)
+        raise kind
+
+    model = GeneralizedHebbian(2, callback=callback, random_state=0)
+    with warnings.catch_warnings(), suppress(Fault):
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(DIGITS)
+    with pytest.raises(ValueError, match="'n_components' parameter"):
+        GeneralizedHebbian(-1).fit(DIGITS)
