@@ -39,10 +39,10 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.utils import gen_batches
-from tqdm import tqdm
 
 from .kernels import Kernel, check_finite, check_samples
 from .operators import TILE_COLUMNS, TILE_ROWS, SampleOperator, check_kernel, kernel_tiles
+from .progress import progress_bar
 from .threads import one_blas_thread
 
 __all__ = ["DaskKernelOperator", "from_file", "is_dask_array", "run_notebooks"]
@@ -201,7 +201,9 @@ class DaskKernelOperator(SampleOperator):
             futures = client.compute(tasks)
         try:
             done = as_completed(futures)
-            for future in tqdm(done, description, len(tasks), disable=not self.verbose):
+            for future in progress_bar(
+                done, shown=self.verbose, desc=description, total=len(tasks)
+            ):
                 if future.status == "error":
                     break
             return client.gather(futures)

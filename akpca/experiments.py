@@ -14,7 +14,6 @@ import numpy as np
 from scipy.linalg import issymmetric
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
-from tqdm import tqdm
 
 from .eigen import leading_eigenpairs
 from .hebbian import (
@@ -25,6 +24,7 @@ from .hebbian import (
     kernel_reconstruction_error,
 )
 from .operators import MatrixOperator
+from .progress import progress_bar
 from .threads import matmul, one_blas_thread
 
 __all__ = ["excess_error_curve", "excess_error_curves", "optimal_error"]
@@ -140,7 +140,7 @@ def excess_error_curves(
     seeds = list(seeds)  # an iterator has them only once
     tasks = [(name, seed) for name in gains for seed in seeds]
     curves: dict[str, list] = {name: [] for name in gains}
-    for name, seed in tqdm(tasks, disable=not verbose):
+    for name, seed in progress_bar(tasks, shown=verbose):
         curve = excess_error_curve(
             K, gains[name], n_components, n_passes, random_state=seed, **options
         )

@@ -362,7 +362,10 @@ class KernelPCA(KernelEstimator):
 
     def _iterate(self, operator, k):
         options = {"tol": self.tol or MATRIX_FREE_TOL, "max_products": self.max_iter or 100}
-        result = block_krylov(operator, k, random_state=self.random_state, **options)
+        with np.errstate(over="ignore", invalid="ignore"):  # eigenvalues are checked below
+            result = block_krylov(operator, k, random_state=self.random_state, **options)
+        if self.kernel_ is not None:
+            check_finite(result.residuals, self.kernel_)
         if not result.converged:
             warn_user(
                 f"eigen_solver='krylov' stopped after {result.n_products} products with relative "
@@ -374,7 +377,11 @@ class KernelPCA(KernelEstimator):
     def _set_components(self, operator, values, vectors, residuals, *, points, targets, shift):
         n, dtype, center = len(vectors), operator.dtype, operator.center
         largest = float(np.abs(operator.plain_diagonal()).max())
-        values = clean_eigenvalues(values.astype(dtype), n, largest_entry=largest, dtype=dtype)
+        with np.errstate(over="ignore"):
+            values = values.astype(dtype)
+        if self.kernel_ is not None:
+            check_finite(values, self.kernel_)
+        values = clean_eigenvalues(values, n, largest_entry=largest, dtype=dtype)
         vectors, _ = svd_flip(u=vectors.astype(dtype), v=None)
         if self.remove_zero_eig or self.n_components is None:
             values, vectors = values[values > 0], vectors[:, values > 0]

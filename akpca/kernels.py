@@ -272,6 +272,9 @@ class RBF(UnitDiagonal, Kernel):
         # The sum ||x||^2 - 2 x.y + ||y||^2 loses digits by cancellation. In float32 the relative
         # error of k is about 1e-7 gamma ||x||^2; if that is too much, use float64.
         largest = max(x_terms.max(initial=0), y_terms.max(initial=0))
+        if not np.isfinite(largest):  # squares overflow: not even k(x, x) would be right
+            out[:] = np.nan
+            return
         if out.dtype == np.float32 and gamma * largest > FLOAT32_LIMIT:
             out[:] = self.values(X.astype(np.float64), Y.astype(np.float64))
             return
@@ -313,21 +316,33 @@ class Cosine(Kernel):
 
     name = "cosine"
 
-    @ignore_overflow
-    def row_terms(self, X):  # noqa: D102
-        norms = row_norms(X)
-        return 1 / np.where(norms > 0, norms, 1)
-
-    @ignore_overflow
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
-        _inner_products(out, X, Y)
-        out *= y_terms
-        out *= x_terms[:, None]
+        _inner_products(out, _unit_rows(X), _unit_rows(Y))
 
-    @ignore_overflow
     def diag(self, X) -> np.ndarray:  # noqa: D102
         X = check_samples(X, "X")
-        return (row_norms(X) > 0).astype(X.dtype)
+        return (_largest_entries(X) > 0).astype(X.dtype)
+
+
+def _largest_entries(X):
+    """Return the largest absolute entry of each row, shape (n,)."""
+    if sparse.issparse(X):
+        return abs(X).max(axis=1).toarray().ravel()
+    return np.maximum(X.max(axis=1), -X.min(axis=1))
+
+
+def _unit_rows(X):
+    """Return the rows of X divided by their norms; zero rows stay zero."""
+    # in units of the largest entry of a row, so that squares neither overflow nor vanish
+    for sizes in (_largest_entries, row_norms):
+        values = sizes(X)
+        values = np.where(values > 0, values, 1)
+        if sparse.issparse(X):
+            X = X.copy()
+            X.data = X.data / np.repeat(values, np.diff(X.indptr))
+        else:
+            X = X / values[:, None]
+    return X
 
 
 @dataclass

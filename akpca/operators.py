@@ -26,7 +26,6 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import check_random_state, gen_batches
-from tqdm import tqdm
 
 from .eigen import lapack_work, leading_eigenpairs
 from .kernels import (
@@ -40,6 +39,7 @@ from .kernels import (
     gamma_of,
     part,
 )
+from .progress import progress_bar
 from .threads import blas_threads, matmul, one_blas_thread
 
 __all__ = [
@@ -214,7 +214,7 @@ class KernelOperator(SampleOperator):
         strips = list(gen_batches(self.shape[0], TILE_ROWS))
         n_threads = min(blas_threads(), len(strips))
         stop = Event()
-        bar = tqdm(total=len(strips), desc="kernel sweep", unit="strip", disable=not self.verbose)
+        bar = progress_bar(shown=self.verbose, total=len(strips), desc="kernel sweep", unit="strip")
         with bar, one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
 
             def run(thread):
@@ -230,7 +230,7 @@ class KernelOperator(SampleOperator):
                 stop.set()  # the user's interrupt reaches this thread only
                 raise
 
-    def _tiles(self, strips: list[slice], bar: tqdm, stop: Event) -> Iterator[Tile]:
+    def _tiles(self, strips: list[slice], bar, stop: Event) -> Iterator[Tile]:
         """Return the tiles of some strips of the upper triangle, as in `kernel_tiles`."""
 
         def blocks():
@@ -498,7 +498,7 @@ class FeatureOperator(KernelOperator):
         """Yield slices of samples, all or some, and their features, with a progress bar."""
         n = self.shape[0] if indices is None else len(indices)
         batches = list(gen_batches(n, max(64, 4 * TILE_VALUES // self.n_features)))
-        for rows in tqdm(batches, desc=description, disable=not self.verbose):
+        for rows in progress_bar(batches, shown=self.verbose, desc=description):
             yield rows, self.features(rows if indices is None else indices[rows])
 
     def from_features(self, W: np.ndarray) -> np.ndarray:

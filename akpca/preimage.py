@@ -37,7 +37,6 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_array, check_random_state, gen_batches
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
-from tqdm import tqdm
 
 from .eigen import independent_rows, leading_eigenpairs
 from .fitting import Interval, StrOptions
@@ -53,6 +52,7 @@ from .kernels import (
     gamma_of,
     make_kernel,
 )
+from .progress import progress_bar
 from .threads import matmul, one_blas_thread
 
 __all__ = [
@@ -214,7 +214,8 @@ class RidgePreimage(Preimage):
             self.gamma_ = scale_gamma(codes if centers is None else centers)
         named = isinstance(self.kernel, str)
         self._kernel = make_kernel(self.kernel, gamma=self.gamma_) if named else self.kernel
-        self._mean = np.asarray(targets.mean(axis=0)).ravel() * self.fit_intercept
+        mean = np.asarray(targets.mean(axis=0, dtype=np.float64)).ravel()
+        self._mean = mean.astype(targets.dtype) * self.fit_intercept
         rest = targets - self._mean if self.fit_intercept else targets
         centers = self._choose_centers(codes) if centers is None else centers
         options = {"centers": centers, "verbose": self.verbose}
@@ -267,7 +268,7 @@ def kernel_ridge(
     centers, m = centers[kept], len(kept)
     gram, moments = np.zeros((m, m)), np.zeros((m, targets.shape[1]))
     blocks = list(gen_batches(len(codes), max(BLOCK_ROWS, 2 * m)))
-    for rows in tqdm(blocks, desc="learned inverse", unit="block", disable=not verbose):
+    for rows in progress_bar(blocks, shown=verbose, desc="learned inverse", unit="block"):
         F = solve_factor(factor, kernel(codes[rows], centers))
         gram += F.T @ F
         moments += safe_sparse_dot(F.T, targets[rows])
@@ -410,7 +411,7 @@ class FixedPointPreimage(Preimage):
         self._shortest = self.tol / np.sqrt(gamma_of(code.kernel, code.points.shape[1]))
         n_neighbors = min(1 + self.n_restarts, len(code.codes))
         self._neighbors = NearestNeighbors(n_neighbors=n_neighbors).fit(code.codes)
-        self._mean = code.targets.mean(axis=0)
+        self._mean = code.targets.mean(axis=0, dtype=np.float64).astype(code.targets.dtype)
 
     def decode(self, Y) -> np.ndarray:  # noqa: D102
         self.n_iter_ = self.n_fallbacks_ = 0

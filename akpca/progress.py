@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
+from tqdm import tqdm
 
-__all__ = ["FitProgress", "warn_interrupted", "warn_user"]
+__all__ = ["FitProgress", "progress_bar", "warn_interrupted", "warn_user"]
 
 
 @dataclass(frozen=True)
@@ -53,3 +54,37 @@ def warn_user(text: str, category: type[Warning] = ConvergenceWarning) -> None:
 def warn_interrupted(when: str) -> None:
     """Warn that the user has ended a fit, whose best model so far is kept."""
     warn_user(f"interrupted {when}: the best model so far is kept")
+
+
+class _NoBar:
+    """What stands for a progress bar that is not shown."""
+
+    def __init__(self, iterable=None):
+        self._iterable = iterable
+
+    def __iter__(self):
+        return iter(self._iterable)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def update(self, n=1):
+        """Do nothing."""
+
+    def reset(self):
+        """Do nothing."""
+
+    def set_postfix(self, **_):
+        """Do nothing."""
+
+
+def progress_bar(iterable=None, *, shown: bool, **options) -> Any:
+    """Return tqdm's progress bar, with its options, or what does nothing if it is not shown.
+
+    Even a disabled bar of tqdm takes a lock, which an interrupt at the wrong moment leaves locked
+    for good: a later fit in threads would wait for it forever.
+    """
+    return tqdm(iterable, **options) if shown else _NoBar(iterable)

@@ -5,6 +5,7 @@ import inspect
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from sklearn import decomposition
 from sklearn.exceptions import ConvergenceWarning
+from tqdm import tqdm
 
 import akpca
 from akpca import (
@@ -25,7 +27,7 @@ from akpca import (
     KernelStream,
     NystromKernelPCA,
 )
-from akpca.progress import FitProgress
+from akpca.progress import FitProgress, progress_bar
 
 # Each estimator with what makes a small fit of it.
 SMALL = {
@@ -293,3 +295,11 @@ def test_functions_fit_on_a_page():
         if node.name != "__init__" and not name.endswith("compiled"):
             first = node.body[1 if ast.get_docstring(node) and len(node.body) > 1 else 0]
             assert node.end_lineno - first.lineno < MAX_FUNCTION, f"{name}.{node.name}"
+
+
+def test_bars_that_are_not_shown_take_no_lock():
+    """An interrupt inside of tqdm leaves its lock taken: without `verbose` it is not entered."""
+    with tqdm.get_lock():
+        with ThreadPoolExecutor(1) as pool:  # the lock may be taken twice by one thread
+            bar = pool.submit(lambda: list(progress_bar(range(3), shown=False)))
+            assert bar.result(timeout=10) == [0, 1, 2]

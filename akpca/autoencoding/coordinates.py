@@ -46,7 +46,7 @@ class Coordinates:
         scale = float(np.sqrt(total / len(X)))
         if spread <= 4 * info.eps * np.abs(mean).max():
             # what rounding leaves of constant samples is no scale
-            scale = 1.0
+            scale = max(1.0, 4 * float(info.eps * np.abs(mean).max()))
         low, high = 100 * float(info.tiny) ** 0.5, float(info.max) ** 0.5 / 100
         if not low < scale < high:
             size, way = ("small", "up") if scale <= low else ("large", "down")

@@ -17,17 +17,18 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array, check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
-from tqdm import tqdm
 
 from ..fitting import Interval, StrOptions, fit_method
 from ..kernels import BLOCK_ROWS
-from ..progress import FitProgress, warn_interrupted, warn_user
+from ..progress import FitProgress, progress_bar, warn_interrupted, warn_user
 from ..threads import one_blas_thread
 from .optimizers import Adam, cosine
 
 __all__ = ["Autoencoder", "Network"]
 
 FLOATS = [np.float64, np.float32]
+# Largest mean, and deviation from it: errors are sums of squares.
+LARGEST = 1e140
 
 
 class Network:
@@ -234,7 +235,7 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         best = network.theta.copy()
         optimizer, steps = Adam(), -(-n // self.batch_size)
         schedule = partial(cosine, total=steps * self.n_epochs)
-        bar = tqdm(range(1, self.n_epochs + 1), "Autoencoder", disable=not self.verbose)
+        bar = progress_bar(range(1, self.n_epochs + 1), shown=self.verbose, desc="Autoencoder")
         try:
             for epoch in bar:
                 loss = self._epoch(network, Z, optimizer, rng, schedule, steps * (epoch - 1))
@@ -288,9 +289,9 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         with np.errstate(over="ignore", invalid="ignore"):
             mean = X.mean(axis=0, dtype=np.float64)
             largest = float(np.abs(X - mean).max())
-        # so large that sums of squares in units of the largest entry can't overflow
-        if not largest < np.finfo(X.dtype).max / 4:
-            raise ValueError(f"X is too large for {X.dtype}: scale it down")
+            size = max(largest, float(np.abs(mean).max()))
+        if not size < min(float(np.finfo(X.dtype).max) / 4, LARGEST):
+            raise ValueError(f"X is too large for {X.dtype}, or for its squares: scale it down")
         rms = largest * np.sqrt(np.mean(((X - mean) / (largest or 1.0)) ** 2))
         # what rounding leaves of samples that do not vary is no scale
         scale = max(float(rms), 4 * float(np.finfo(X.dtype).eps * np.abs(mean).max()))

@@ -12,9 +12,8 @@ from functools import partial
 
 import numpy as np
 from sklearn.utils import gen_batches
-from tqdm import tqdm
 
-from ..progress import warn_interrupted, warn_user
+from ..progress import progress_bar, warn_interrupted, warn_user
 from ..threads import one_blas_thread
 from . import objectives
 from .coordinates import Coordinates
@@ -84,7 +83,7 @@ class Descent:
         vectors = np.tile(direction, (n, 1)) if self.objective == "reconstruction" else None
         steps = -(-n // self.batch_size)
         schedule = partial(cosine, total=steps * n_epochs)
-        bar = tqdm(range(1, n_epochs + 1), desc=title, disable=title is None)
+        bar = progress_bar(range(1, n_epochs + 1), shown=title is not None, desc=title)
         result, best = Result(model), model.copy(Z.dtype)
         errors, gaps = result.monitor_curve, result.gap_curve
         try:

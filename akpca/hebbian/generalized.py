@@ -37,11 +37,10 @@ from sklearn.base import (
 )
 from sklearn.utils import check_array, check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
-from tqdm import tqdm
 
 from ..fitting import Interval, StrOptions, fit_method
 from ..kernels import BLOCK_ROWS
-from ..progress import FitProgress, warn_interrupted
+from ..progress import FitProgress, progress_bar, warn_interrupted
 from ..threads import one_blas_thread
 from .gains import AUTO, EigenvalueNorm, Factor, Gain, MetaDescent
 from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
@@ -335,7 +334,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         state = replace(state, total=total, n_samples=n)
         mean, shares = (state.total / n, 1 - 1 / n) if self.center else (0.0, 1.0)
         try:
-            for _ in tqdm(range(self.n_passes), "passes", disable=not self.verbose):
+            for _ in progress_bar(range(self.n_passes), shown=self.verbose, desc="passes"):
                 order = rng.permutation(n) if self.shuffle else np.arange(n)
                 for block in gen_batches(n, self.block_size):
                     rows = X[order[block]].astype(np.float64) / state.unit - mean

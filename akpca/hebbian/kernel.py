@@ -20,14 +20,13 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import check_array, check_random_state, gen_batches
-from tqdm import tqdm
 
 from ..fitting import Interval, StrOptions, fit_method
 from ..kernel_code import KernelCode
 from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from ..kernels import BLOCK_ROWS, check_finite
 from ..operators import KernelOperator, MatrixOperator
-from ..progress import FitProgress, warn_interrupted, warn_user
+from ..progress import FitProgress, progress_bar, warn_interrupted, warn_user
 from ..threads import matmul, one_blas_thread
 from .gains import AUTO, Factor, Gain, named_gain
 from .steps import (
@@ -238,9 +237,11 @@ class Trials:
         except DivergenceError:
             return np.inf
         # ||phi' - V V^T phi'||^2 with components V that need not be orthonormal yet
-        Y = (self.rows @ state.A.T).astype(np.float64)
-        squares = self.sizes - 2 * np.sum(Y**2, axis=1) + np.sum(Y @ state.small.gram * Y, axis=1)
-        return float(np.mean(squares))
+        with np.errstate(over="ignore", invalid="ignore"):  # of a run that is about to diverge
+            Y = (self.rows @ state.A.T).astype(np.float64)
+            squares = np.sum(Y @ state.small.gram * Y, axis=1) - 2 * np.sum(Y**2, axis=1)
+            error = float(np.mean(self.sizes + squares))
+        return error if np.isfinite(error) else np.inf
 
 
 def ladder(top: float) -> Iterator[float]:
@@ -316,7 +317,7 @@ class Run:
         state = start_state(operator, A, gain, AK=AK)
         return cls(asked, gain, A, rng, rng.get_state(), order, means, state, options)
 
-    def one_pass(self, operator, bar: tqdm, last: int) -> None:
+    def one_pass(self, operator, bar, last: int) -> None:
         """Make a pass. An interrupt leaves the state after the last whole block."""
         for state in run_pass(operator, self.state, self.gain, self.order, **self.options):
             self.state = state
@@ -613,7 +614,8 @@ class KernelHebbian(KernelEstimator):
         n_blocks = -(-operator.shape[0] // run.options["block_size"])
         last, stop, quiet = run.n_passes + self.n_passes, False, not self.verbose
         name = "" if quiet else run.gain.name
-        with tqdm(total=n_blocks * self.n_passes, desc=name, unit="block", disable=quiet) as bar:
+        options = {"total": n_blocks * self.n_passes, "desc": name, "unit": "block"}
+        with progress_bar(shown=not quiet, **options) as bar:
             while run.n_passes < last and not stop:
                 try:
                     run.one_pass(operator, bar, last)

@@ -18,12 +18,12 @@ from numbers import Integral
 import numpy as np
 from scipy import linalg
 from sklearn.utils import check_random_state, gen_batches
-from tqdm import tqdm
 
 from ..fitting import Interval, StrOptions, fit_method
 from ..kernel_code import KernelCode
 from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from ..kernels import Kernel, check_finite
+from ..progress import progress_bar
 from ..threads import one_blas_thread
 from .gains import AUTO, Factor, Gain
 from .generalized import Track, check_lengths, checked_stream_gain, tracked_steps
@@ -335,7 +335,7 @@ class KernelStream(KernelEstimator):
     def _steps(self, state: StreamState, X, gain, budget) -> StreamState:
         block_size = self.block_size or (96 if self.n_components <= 32 else 128)
         blocks, quiet = list(gen_batches(len(X), block_size)), not (self.verbose and len(X))
-        for rows in tqdm(blocks, "stream", unit="block", disable=quiet):
+        for rows in progress_bar(blocks, shown=not quiet, desc="stream", unit="block"):
             m, width = len(state.points) + block_size, X.shape[1] + self.n_components
             with one_blas_thread(m**3 / 3 if budget else 2 * block_size * m * width):
                 state = stream_block(state, X[rows], self.kernel_, gain, center=self.center)
