@@ -31,7 +31,7 @@ from .kernel_estimator import INVERSE_CONSTRAINTS, KERNEL_CONSTRAINTS, KernelEst
 from .kernels import BLOCK_ROWS, center_in_place, check_finite
 from .operators import KernelOperator
 from .preimage import solve_factor
-from .threads import one_blas_thread
+from .threads import matmul, one_blas_thread
 
 __all__ = ["NystromKernelPCA", "cluster_centers"]
 
@@ -359,7 +359,7 @@ class NystromKernelPCA(KernelEstimator):
         columns = np.column_stack([V, mean])
         with one_blas_thread(flops=float(len(V)) ** 2 * columns.shape[1]):
             columns = linalg.solve_triangular(self._factor, columns, lower=True, trans=1)
-        codes = self._features @ V - offset
+            codes = self._features @ V - offset
         center = {"mean_weights": columns[:, -1], "mean_square": float(mean @ mean)}
         self._set_components(values, columns[:, :-1], offset, codes, center, variance, n)
         self.error_ = float(min(max(missed / trace, 0.0), 1.0)) if trace > 0 else 0.0
@@ -378,7 +378,7 @@ class NystromKernelPCA(KernelEstimator):
         offset = means @ coef if self.center else np.zeros(len(values))
         scale = n / m  # (14)
         center = {"mean_weights": np.full(m, 1 / m), "mean_square": float(means.mean())}
-        codes, variance = K @ coef - offset, scale * np.trace(centred)
+        codes, variance = matmul(K, coef) - offset, scale * np.trace(centred)
         self._set_components(scale * values, coef, offset, codes, center, variance, n)
 
     def _eigenpairs(self, matrix, n, largest):

@@ -294,8 +294,10 @@ def _solve_ridge(K, targets, alpha):
 def solve_factor(factor: np.ndarray, K: np.ndarray) -> np.ndarray:
     """Return K L^-T, overwriting K, a C-ordered block of kernel values whose rows are samples."""
     (trsm,) = linalg.get_blas_funcs(("trsm",), (K,))
-    # BLAS is column-major: to it the block is K^T, and this is L^-1 K^T in place
-    return trsm(1, np.asarray(factor, K.dtype, order="F"), K.T, lower=1, overwrite_b=1).T
+    factor = np.asarray(factor, K.dtype, order="F")
+    with one_blas_thread(flops=float(K.size) * len(factor)):
+        # BLAS is column-major: to it the block is K^T, and this is L^-1 K^T in place
+        return trsm(1, factor, K.T, lower=1, overwrite_b=1).T
 
 
 class EigenvectorPreimage(Preimage):
