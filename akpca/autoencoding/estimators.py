@@ -26,6 +26,7 @@ from . import heuristics
 from .coordinates import Coordinates
 from .models import DenseModel, Span, SpanModel
 from .optimizers import OPTIMIZERS
+from .ridge import Products, RidgeModel, learn
 from .training import DIVERGED, Descent, Result
 
 __all__ = ["AKPCA", "DataSpanAKPCA"]
@@ -35,6 +36,20 @@ FLOATS = [np.float64, np.float32]
 FAR = DIVERGED**0.5
 # As many samples as the report had.
 DEFAULT_LANDMARKS = 3000
+# Parameters of the descent, which a decoder in closed form does without, and their defaults.
+DESCENT = {
+    "objective": "reconstruction",
+    "offset": True,
+    "constant": "auto",
+    "init": "auto",
+    "solver": "adam",
+    "learning_rate": None,
+    "batch_size": 100,
+    "early_stopping": False,
+    "warm_start": False,
+    "penalty": None,
+    "noise": None,
+}
 
 
 class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -42,6 +57,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
         "n_components": [Interval(Integral, 1, None, closed="left")],
+        "decoder": [StrOptions({"auto", "ridge", "eigenvector"})],
         "objective": [StrOptions({"reconstruction", "spectral"})],
         "offset": ["boolean"],
         "constant": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
@@ -67,6 +83,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self,
         n_components=2,
         *,
+        decoder="auto",
         objective="reconstruction",
         offset=True,
         constant="auto",
@@ -88,6 +105,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         callback=None,
     ) -> None:
         self.n_components = n_components
+        self.decoder = decoder
         self.objective = objective
         self.offset = offset
         self.constant = constant
@@ -125,6 +143,8 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         again = self.warm_start and hasattr(self, "_model")
         X = self._validated(X, first=not again, min_samples=2)
         rng, dtype = check_random_state(self.random_state), self._work_dtype(len(X))
+        if not again and self._takes_ridge(X) and self._fit_ridge(X, rng, dtype):
+            return self
         (train, held_out), settings = self._split(len(X), rng), self._settings()
         n_epochs = self.n_epochs
         if n_epochs is None:
@@ -162,6 +182,52 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._keep(coordinates, result, X.dtype)
         return self
 
+    def _takes_ridge(self, X):
+        """Return whether the decoder is a ridge regression."""
+        changed = [name for name, value in DESCENT.items() if getattr(self, name) != value]
+        if self.decoder == "ridge" and changed:
+            raise ValueError(
+                f"decoder='ridge' has no descent, so that {', '.join(changed)} can't be set: use "
+                "their defaults, or decoder='eigenvector'"
+            )
+        fewer = self.n_components < min(len(X) - 1, X.shape[1])
+        if self.decoder == "ridge" and not fewer:
+            raise ValueError(
+                f"n_components={self.n_components} must be less than n_samples - 1 = {len(X) - 1} "
+                f"and n_features = {X.shape[1]} for decoder='ridge'"
+            )
+        return self.decoder != "eigenvector" and fewer and not changed
+
+    def _fit_ridge(self, X, rng, dtype):
+        """Learn a decoder in closed form, and its codes; return False if PCA loses nothing."""
+        n_rounds = heuristics.N_ROUNDS if self.n_epochs is None else self.n_epochs
+        coordinates, Z, basis = self._begin_ridge(X, rng, dtype)
+
+        def callback(result):
+            self._keep(coordinates, result, X.dtype)
+            state = FitProgress(result.n_iter, n_rounds, self.loss_curve_[-1], self)
+            return self.callback(state)
+
+        result = learn(
+            Z,
+            self.n_components,
+            basis,
+            n_rounds,
+            unit=coordinates.scale**2,
+            turned=coordinates.axes is not None,
+            rng=rng,
+            title=type(self).__name__ if self.verbose else None,
+            callback=callback if self.callback else None,
+        )
+        if result is not None:
+            self._keep(coordinates, result, X.dtype)
+        elif self.decoder == "ridge":
+            raise ValueError(
+                f"n_components={self.n_components} must be less than the rank of X for "
+                "decoder='ridge': PCA loses nothing; use decoder='auto'"
+            )
+        return result is not None
+
     @fit_method
     def partial_fit(self, X, y=None) -> Self:
         """Do one pass over some more samples, with a constant step.
@@ -180,6 +246,11 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self : object
         """
         first, work = not hasattr(self, "_model"), self._work_dtype()
+        if not first and isinstance(self._model, RidgeModel):
+            raise ValueError(
+                "partial_fit can't go on from decoder='ridge', which takes all samples at once: "
+                "fit with decoder='eigenvector', or begin with partial_fit"
+            )
         X = self._validated(X, first=first, min_samples=2 if first else 1)
         # its own, as a call that fails must leave no trace
         stream = deepcopy(getattr(self, "_stream", None))
@@ -230,7 +301,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         with np.errstate(over="ignore", invalid="ignore"):
             for rows in gen_batches(len(X), BLOCK_ROWS):
                 codes[rows] = model.encode(self._coordinates.forward(X[rows], X.dtype))
-            codes *= self.scale_**2
+            codes *= self.scale_**model.degree
         self._check_range(codes, X, "codes are squares of samples")
         return codes
 
@@ -255,7 +326,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         model = self._model.astype(Y.dtype)
         X_hat = np.empty((len(Y), self.n_features_in_), Y.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
-            for rows, Z_hat, _ in model.decode(Y, unit=self.scale_**2):
+            for rows, Z_hat, _ in model.decode(Y, unit=self.scale_**model.degree):
                 X_hat[rows] = self._coordinates.backward(Z_hat, Y.dtype)
         self._check_range(X_hat, Y, "samples are roots of codes")
         return X_hat
@@ -380,9 +451,9 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             )
         return Z
 
-    def _measure(self, X, dtype, *, turn):
+    def _measure(self, X, dtype, *, turn, constant=None):
         """Return the coordinates of samples, turned or not, and operations of a large product."""
-        flops, c = 2.0 * X.size * min(X.shape), self.constant
+        flops, c = 2.0 * X.size * min(X.shape), constant or self.constant
         with one_blas_thread(flops=flops):
             coordinates = Coordinates.measured(X, offset=self.offset)
             if turn:
@@ -538,6 +609,13 @@ class AKPCA(_Autoencoder):
 
     _rates, _large_constant = heuristics.DENSE_RATES, heuristics.DENSE_CONSTANT
 
+    def _begin_ridge(self, X, rng, dtype):
+        coordinates, flops = self._measure(X, dtype, turn=True, constant=1.0)
+        with one_blas_thread(flops=flops):
+            Z = coordinates.forward(X, dtype)
+        leading = min(heuristics.LEADING_AXES, coordinates.n_axes)
+        return coordinates, Z, Products(leading, coordinates.n_axes)
+
     def _begin(self, X, rng, dtype, *, turn):
         coordinates, flops = self._measure(X, dtype, turn=turn)
         k, axes = self.n_components, coordinates.axes
@@ -630,6 +708,7 @@ gap_curve_, best_epoch_, n_iter_, n_features_in_, feature_names_in_
         n_landmarks=None,
         sampling="uniform",
         rank=None,
+        decoder="auto",
         objective="reconstruction",
         offset=True,
         constant="auto",
@@ -652,6 +731,7 @@ gap_curve_, best_epoch_, n_iter_, n_features_in_, feature_names_in_
     ) -> None:
         super().__init__(
             n_components,
+            decoder=decoder,
             objective=objective,
             offset=offset,
             constant=constant,
@@ -700,7 +780,22 @@ gap_curve_, best_epoch_, n_iter_, n_features_in_, feature_names_in_
         span = self._model.span
         return span.expand(T)[:, : len(span.landmarks)] / T.dtype.type(self.scale_**2)
 
+    def _begin_ridge(self, X, rng, dtype):
+        coordinates, flops = self._measure(X, dtype, turn=False, constant=1.0)
+        Z, span = self._landmark_span(X, coordinates, flops, rng, dtype, turn=True)
+        return coordinates, Z, span
+
     def _begin(self, X, rng, dtype, *, turn):
+        # in features, since their axes would be a matrix of d^2 numbers
+        coordinates, flops = self._measure(X, dtype, turn=False)
+        Z, span = self._landmark_span(X, coordinates, flops, rng, dtype, turn=turn)
+        with one_blas_thread(flops=max(flops, len(span.landmarks) ** 3)):
+            random = self.init == "random"
+            model = SpanModel.start(span, Z, self.n_components, random=random, random_state=rng)
+        return coordinates, Z, model
+
+    def _landmark_span(self, X, coordinates, flops, rng, dtype, *, turn):
+        """Return normalised samples and the span of some of them."""
         (n, d), k = X.shape, self.n_components
         m = min(n, DEFAULT_LANDMARKS) if self.n_landmarks is None else self.n_landmarks
         if m > n:
@@ -714,8 +809,6 @@ gap_curve_, best_epoch_, n_iter_, n_features_in_, feature_names_in_
                 f"{m}{f' and {d} for linear terms' if self.offset else ''}: give a smaller "
                 "n_components or a larger n_landmarks"
             )
-        # in features, since their axes would be a matrix of d^2 numbers
-        coordinates, flops = self._measure(X, dtype, turn=False)
         with one_blas_thread(flops=max(flops, m**3)):
             Z = coordinates.forward(X, dtype)
             if self.sampling == "kmeans" and m < n:
@@ -725,6 +818,4 @@ gap_curve_, best_epoch_, n_iter_, n_features_in_, feature_names_in_
             # what is constant in the first batch of a stream may vary later
             varies = np.ptp(Z[:, :d], axis=0) > 0 if self.offset and turn else None
             span = Span(landmarks, constant=self.offset, rank=self.rank, varies=varies)
-            random = self.init == "random"
-            model = SpanModel.start(span, Z, k, random=random, random_state=rng)
-        return coordinates, Z, model
+        return Z, span

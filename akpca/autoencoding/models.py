@@ -64,6 +64,9 @@ class _Model:
     the operations of a product, per sample.
     """
 
+    # codes grow with samples to this power
+    degree = 2
+
     def __init__(self, params, k, D, n_axes, direction, towards):
         self.params, self.n_components, self.n_axes = params, k, n_axes
         self.direction = np.ones(D, params[0].dtype) if direction is None else direction
@@ -298,6 +301,14 @@ class Span:
         T[d, :, d] = C[:, -1]
         return T
 
+    def features(self, Z: np.ndarray) -> np.ndarray:
+        """Return the coordinates of z z^T, shape (n, size)."""
+        return self.coordinates(self.inner(Z, Z))
+
+    def forms(self, T: np.ndarray) -> np.ndarray:
+        """Return the matrices, shape (k, D, D), of coordinates, shape (k, size)."""
+        return self.matrices(self.expand(T)).transpose(1, 0, 2)
+
     def kpca(self, X: np.ndarray, k: int, random_state=None) -> np.ndarray:
         """Return degree-2 kernel PCA, not centred, as at most k orthonormal rows of coordinates."""
         rng = check_random_state(random_state)
@@ -305,7 +316,7 @@ class Span:
             X = X[rng.choice(len(X), START_SAMPLES, replace=False)]
         scatter = np.zeros((self.size, self.size))
         for rows in gen_batches(len(X), BLOCK_ROWS):
-            F = self.coordinates(self.inner(X[rows], X[rows]))
+            F = self.features(X[rows])
             scatter += F.T @ F
         if not scatter.any():
             return np.zeros((0, self.size), X.dtype)
@@ -370,7 +381,7 @@ class SpanModel(_Model):
 
     def matrices(self, T: np.ndarray) -> np.ndarray:
         """Return one of the `params` as matrices, shape (k, D, D)."""
-        return self.span.matrices(self.span.expand(T)).transpose(1, 0, 2)
+        return self.span.forms(T)
 
     def copy(self, dtype: np.dtype) -> SpanModel:
         """Return a copy, in the same span."""

@@ -1,0 +1,386 @@
+"""A decoder in closed form, and the codes that it rebuilds best.
+
+The decoder is a ridge regression from codes to samples,
+
+    g(y) = W^T (kappa(y, c_1), ..., kappa(y, c_p), y, 1),  kappa(y, c) = 1 / (1 + gamma ||y - c||^2),
+
+with some of the codes as centres c_l. The code of a sample z is the y that makes ||g(y) - z||^2
+least, found by gradient steps, which begin where a quadratic encoder says, y_j = z^T A_j z, or at
+the centre that is rebuilt most like z. `learn` starts from PCA and takes turns: a decoder for the
+codes, then codes for the decoder. Neither is left to the other's mistakes: a code that an encoder
+gets wrong is mended by the search, and no decoder is learned from codes that it did not choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import linalg
+from sklearn.utils import gen_batches
+
+from ..pca import principal_axes
+from ..progress import progress_bar, warn_interrupted
+from ..threads import one_blas_thread
+from . import heuristics
+from .models import Span
+from .training import Result
+
+__all__ = ["Products", "RidgeDecoder", "RidgeModel", "learn"]
+
+# Samples that are searched, and regressed, at a time: with 3,000 centres, the kernel values of a
+# thousand are 12 MB in single precision.
+SEARCH_ROWS, FIT_ROWS = 1000, 2000
+# Samples from which the mean slope of a decoder is taken.
+SLOPE_SAMPLES = 200
+# Part of the samples' variance by which all regressions are kept from being singular.
+LEAST_RIDGE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeDecoder:
+    """g(y) = W^T phi(y), where codes have variance 1 and do not correlate.
+
+    Of the `weights`, shape (p + k + 1, D), the first p belong to the `centers`, shape (p, k), whose
+    kernel values are taken relative to `level`, shape (p,), their mean.
+    """
+
+    centers: np.ndarray
+    gamma: float
+    level: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def fit(cls, Y: np.ndarray, Z: np.ndarray, n_centers: int, ridge: float, rng) -> RidgeDecoder:
+        """Return the regression of samples Z, shape (n, D), on codes, shape (n, k).
+
+        The penalty of a weight of a centre is `ridge` times the summed variance of the p kernel
+        values, whatever n is: the more samples, the less it matters.
+        """
+        n, k = Y.shape
+        # without weights for them, there is no need of centres
+        p, dtype = min(n_centers, n) if np.isfinite(ridge) else 0, Y.dtype
+        centers = Y[rng.permutation(n)[:p]]
+        size = p + k + 1
+        empty = np.zeros((size, 0), dtype)
+        decoder = cls(centers, heuristics.code_gamma(k), np.zeros(p, dtype), empty)
+        level = decoder.features(Y[:SEARCH_ROWS])[:, :p].mean(axis=0)
+        decoder = replace(decoder, level=level)
+        gram, moments = np.zeros((size, size)), np.zeros((size, Z.shape[1]))
+        with one_blas_thread(flops=2.0 * min(n, FIT_ROWS) * size**2):
+            for rows in gen_batches(n, FIT_ROWS):
+                F = decoder.features(Y[rows])
+                gram += F.T @ F
+                moments += F.T @ Z[rows]
+        penalties = np.full(size, n * LEAST_RIDGE)
+        if p:
+            penalties[:p] = ridge * np.trace(gram[:p, :p]) / n
+        return replace(decoder, weights=_solve(gram, moments, penalties).astype(dtype))
+
+    def astype(self, dtype: np.dtype) -> RidgeDecoder:
+        """Return the decoder in another precision."""
+        names = ("centers", "level", "weights")
+        return replace(self, **{name: getattr(self, name).astype(dtype) for name in names})
+
+    def along(self, axes: np.ndarray | int) -> RidgeDecoder:
+        """Return what is decoded along some axes, shape (D, r), or along the first ones."""
+        W = self.weights[:, :axes] if isinstance(axes, int) else self.weights @ axes
+        return replace(self, weights=np.ascontiguousarray(W))
+
+    def features(self, Y: np.ndarray) -> np.ndarray:
+        """Return phi(y), shape (n, p + k + 1)."""
+        (n, k), p = Y.shape, len(self.centers)
+        F = np.empty((n, p + k + 1), Y.dtype)
+        F[:, :p] = self._kernel(Y)
+        F[:, :p] -= self.level
+        F[:, p:-1] = Y
+        F[:, -1] = 1
+        return F
+
+    def _kernel(self, Y):
+        gamma, C = Y.dtype.type(self.gamma), self.centers
+        K = Y @ (-2 * gamma * C.T)
+        K += gamma * np.sum(Y * Y, axis=1, keepdims=True)
+        K += 1 + gamma * np.sum(C * C, axis=1)
+        np.maximum(K, 1, out=K)  # which rounding can make smaller
+        return np.divide(1, K, out=K)
+
+    def decode(self, Y: np.ndarray) -> np.ndarray:
+        """Return g(y), shape (n, D)."""
+        return self.features(Y) @ self.weights
+
+    def gradients(self, Y: np.ndarray, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return ||g(y) - z||^2, shape (n,), and its gradient by y, shape (n, k)."""
+        p, W = len(self.centers), self.weights
+        F = self.features(Y)
+        R = F @ W - Z
+        S = R @ W.T
+        # d kappa / dy = -2 gamma kappa^2 (y - c)
+        K, pulls = F[:, :p], S[:, :p]
+        K += self.level
+        pulls *= K
+        pulls *= K
+        moved = np.sum(pulls, axis=1, keepdims=True) * Y - pulls @ self.centers
+        return np.sum(R * R, axis=1), 2 * (S[:, p:-1] - 2 * Y.dtype.type(self.gamma) * moved)
+
+    def slopes(self, Y: np.ndarray) -> np.ndarray:
+        """Return the mean squared length of dg/dy_j for each j, shape (k,)."""
+        (_, k), p, W = Y.shape, len(self.centers), self.weights
+        squares = -2 * Y.dtype.type(self.gamma) * self._kernel(Y) ** 2
+        lengths = np.empty(k, Y.dtype)
+        for j in range(k):
+            J = (squares * (Y[:, j, None] - self.centers[:, j])) @ W[:p] + W[p + j]
+            lengths[j] = np.sum(J * J) / len(Y)
+        return lengths
+
+    def nearest(self, Z: np.ndarray) -> np.ndarray:
+        """Return the centres, shape (n, k), that are rebuilt most like samples."""
+        rebuilt = self.decode(self.centers)
+        return self.centers[np.argmin(np.sum(rebuilt**2, axis=1) / 2 - Z @ rebuilt.T, axis=1)]
+
+    def search(
+        self, Y: np.ndarray, Z: np.ndarray, steps: int, slopes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return codes with a smaller error than Y, after some gradient steps, and their errors.
+
+        Every sample has a step of its own, by its last two gradients (Barzilai and Borwein, 1988),
+        and takes it back, for a shorter one, where the error grows. The unit of steps along y_j is
+        that of Newton's method for the mean slope.
+        """
+        found, errors = np.empty_like(Y), np.empty(len(Y), Y.dtype)
+        unit = 0.5 / np.maximum(slopes, LEAST_RIDGE * max(slopes.max(), np.finfo(Y.dtype).tiny))
+        flops = 2.0 * min(len(Y), SEARCH_ROWS) * len(self.weights) * Z.shape[1]
+        with one_blas_thread(flops=flops):
+            for rows in gen_batches(len(Y), SEARCH_ROWS):
+                found[rows], errors[rows] = self._search(Y[rows], Z[rows], steps, unit)
+        return found, errors
+
+    def _search(self, Y, Z, steps, unit):
+        errors, G = self.gradients(Y, Z)
+        lengths = np.full((len(Y), 1), 0.5, Y.dtype)
+        for _ in range(steps):
+            tried = Y - lengths * unit * G
+            new_errors, new_G = self.gradients(tried, Z)
+            moved, bent = tried - Y, new_G - G
+            curvature = np.sum(moved * bent, axis=1, keepdims=True)
+            square = np.sum(moved * moved / unit, axis=1, keepdims=True)
+            longer = 4 * np.maximum(lengths, Y.dtype.type(0.1))
+            ideal = np.divide(square, curvature, out=longer.copy(), where=curvature > 0)
+            better = (new_errors < errors)[:, None]
+            lengths = np.where(better, np.minimum(ideal, longer), lengths * Y.dtype.type(0.3))
+            Y, G = np.where(better, tried, Y), np.where(better, new_G, G)
+            errors = np.where(better[:, 0], new_errors, errors)
+        return Y, errors
+
+
+@dataclass(frozen=True)
+class Products:
+    """Features z_r z_s of the leading axes, z_r of all, and 1: what quadratic forms are made of."""
+
+    n_leading: int
+    n_axes: int
+
+    def features(self, Z: np.ndarray) -> np.ndarray:
+        """Return the features of samples, whose last coordinate is a constant."""
+        r, s = np.triu_indices(self.n_leading)
+        return np.hstack([Z[:, r] * Z[:, s], Z[:, : self.n_axes] * Z[:, -1:], Z[:, -1:] ** 2])
+
+    def forms(self, T: np.ndarray) -> np.ndarray:
+        """Return the matrices, shape (k, D, D), of coefficients, shape (k, number of features)."""
+        (r, s), d = np.triu_indices(self.n_leading), self.n_axes
+        A = np.zeros((len(T), d + 1, d + 1), T.dtype)
+        A[:, r, s] = T[:, : len(r)]
+        A[:, :d, d], A[:, d, d] = T[:, len(r) : -1], T[:, -1]
+        return (A + A.transpose(0, 2, 1)) / 2
+
+
+class RidgeModel:
+    """Codes of a `RidgeDecoder`, for the estimators: as the models of :mod:`.models`.
+
+    The search for a code begins where the encoder says, whose coefficients of `basis`, shape
+    (k, size), are params[0]. It goes on along `axes` only, shape (D, r), or the first so many.
+    Codes have the standard deviations `spreads`, shape (k,), in units of normalised samples.
+    """
+
+    # codes grow with samples to this power
+    degree = 1
+
+    def __init__(self, basis: Products | Span, encoder, decoder, axes, slopes, spreads):
+        self.basis, self.params, self.decoder, self.axes = basis, [encoder], decoder, axes
+        self.slopes, self.spreads, self.searched = slopes, spreads, decoder.along(axes)
+        self.n_components, self.n_axes = len(encoder), decoder.weights.shape[1]
+
+    @property
+    def span(self) -> Span:
+        """The span of a data-span model."""
+        return self.basis
+
+    def encode(self, Z: np.ndarray, steps: int = heuristics.ENCODING_STEPS) -> np.ndarray:
+        """Return the codes of normalised samples, shape (n, k)."""
+        targets = _along(Z[:, :-1], self.axes)
+        Y = np.empty((len(Z), self.n_components), Z.dtype)
+        for rows in gen_batches(len(Z), SEARCH_ROWS):
+            begin = self.basis.features(Z[rows]) @ self.params[0].T
+            Y[rows] = _better(self.searched, begin, targets[rows])
+        return self.searched.search(Y, targets, steps, self.slopes)[0] * self.spreads
+
+    def decode(self, Y: np.ndarray, tol: float | None = None, *, unit: float = 1.0):
+        """Yield rows, the samples g(y / unit) of codes, and zeros, as there are no eigenvalues."""
+        for rows in gen_batches(len(Y), SEARCH_ROWS):
+            Z = self.decoder.decode((Y[rows] / (unit * self.spreads)).astype(Y.dtype))
+            yield rows, Z, np.zeros(len(Z))
+
+    def matrices(self, T: np.ndarray) -> np.ndarray:
+        """Return the A_j of the encoder, shape (k, D, D)."""
+        return self.basis.forms(T * self.spreads[:, None])
+
+    def copy(self, dtype: np.dtype) -> RidgeModel:
+        """Return a copy in some precision."""
+        basis = self.basis.astype(dtype) if isinstance(self.basis, Span) else self.basis
+        axes = self.axes if isinstance(self.axes, int) else self.axes.astype(dtype)
+        encoder, slopes, spreads = (
+            a.astype(dtype) for a in (self.params[0], self.slopes, self.spreads)
+        )
+        return RidgeModel(basis, encoder, self.decoder.astype(dtype), axes, slopes, spreads)
+
+    def astype(self, dtype: np.dtype) -> RidgeModel:
+        """Return the model in another precision; itself, if it is in this one."""
+        return self if self.params[0].dtype == dtype else self.copy(dtype)
+
+
+def learn(
+    Z: np.ndarray,
+    k: int,
+    basis: Products | Span,
+    n_rounds: int,
+    *,
+    unit: float,
+    turned: bool,
+    rng: np.random.RandomState,
+    title: str | None = None,
+    callback: Callable[[Result], bool] | None = None,
+) -> Result | None:
+    """Take turns at decoder and codes of normalised samples, shape (n, D + 1).
+
+    The rounds are on `heuristics.ROUND_SAMPLES` samples at most, and all samples make the last
+    decoder. `turned` tells that the axes are principal axes. An interrupt after the first round
+    ends the rounds; `callback` gets the `Result` after each, and a true answer ends them too. Errors
+    are in this `unit`. Samples of rank k, which PCA rebuilds as they are, get None.
+    """
+    n, d = len(Z), Z.shape[1] - 1
+    axes = min(d, max(heuristics.SEARCHED_AXES, 4 * k))
+    if not turned:
+        axes = principal_axes(Z[:, :-1], axes, random_state=rng)[0].astype(Z.dtype)
+    targets = _along(Z[:, :-1], axes)
+    if targets.shape[1] <= k:
+        return None
+    ridge = _choose_ridge(targets, k, rng)
+    few = rng.permutation(n)[: heuristics.ROUND_SAMPLES]
+    Y, part = _standardised(targets[few, :k]), targets[few]
+    result = Result(None)
+    # what no code can change
+    outside = float(np.sum(Z[few, :-1] ** 2) - np.sum(part**2)) / len(few)
+    result.monitor_curve.append((float(np.sum(part[:, k:] ** 2)) / len(few) + outside) * unit)
+    bar = progress_bar(range(1, n_rounds + 1), shown=title is not None, desc=title)
+    every = few
+    try:
+        for number in bar:
+            Y, error = _round(Y, part, ridge, rng)
+            result.n_iter = result.best_epoch = number
+            result.loss_curve.append((error + outside) * unit)
+            result.monitor_curve.append(result.loss_curve[-1])
+            bar.set_postfix(error=f"{result.loss_curve[-1]:.4g}")
+            if callback is not None:
+                result.model = _model(Y, Z[few], basis, axes, ridge, rng)
+                if callback(result):
+                    break
+        if n > len(few):
+            model = _model(Y, Z[few], basis, axes, ridge, rng)
+            Y, every = _standardised(model.encode(Z, heuristics.ROUND_STEPS) / model.spreads), slice(None)
+    except KeyboardInterrupt:
+        if not result.n_iter:
+            raise
+        warn_interrupted(f"in round {result.n_iter + 1}")
+        every = few
+    result.model = _model(Y, Z[every], basis, axes, ridge, rng)
+    return result
+
+
+def _round(Y, targets, ridge, rng):
+    """Return better codes of samples, and the mean error that a decoder leaves of them."""
+    decoder = RidgeDecoder.fit(Y, targets, heuristics.n_centers(len(Y)), ridge, rng)
+    slopes = decoder.slopes(Y[:SLOPE_SAMPLES])
+    Y, errors = decoder.search(Y, targets, heuristics.ROUND_STEPS, slopes)
+    return _standardised(Y), float(np.mean(errors, dtype=np.float64))
+
+
+def _model(Y, Z, basis, axes, ridge, rng):
+    """Return encoder and decoder of samples whose codes are known."""
+    n, targets = len(Y), Z[:, :-1]
+    # turn codes so that the first ones tell most, as those of PCA, and have its units
+    left, spreads, right = linalg.svd(Y.T @ targets / n, full_matrices=False)
+    left *= np.where(np.abs(right).max(axis=1) > right.max(axis=1), -1, 1)
+    Y = Y @ left
+    spreads = np.maximum(spreads, LEAST_RIDGE * max(spreads[0], np.finfo(Y.dtype).tiny))
+    decoder = RidgeDecoder.fit(Y, targets, heuristics.n_centers(n), ridge, rng)
+    slopes = decoder.along(axes).slopes(Y[:SLOPE_SAMPLES])
+    rows = slice(0, heuristics.ROUND_SAMPLES)
+    F = basis.features(Z[rows])
+    gram = F.T.astype(np.float64) @ F
+    penalty = heuristics.ENCODER_RIDGE * np.trace(gram) / len(gram)
+    encoder = _solve(gram, F.T @ Y[rows], np.full(len(gram), penalty)).T.astype(Y.dtype)
+    return RidgeModel(basis, np.ascontiguousarray(encoder), decoder, axes, slopes, spreads)
+
+
+def _choose_ridge(targets, k, rng):
+    """Return the ridge with which held-out samples are rebuilt best; inf is PCA."""
+    some = targets[rng.permutation(len(targets))[: heuristics.CHOICE_SAMPLES]]
+    m = len(some) // 5
+    held_out, some = some[:m], some[m:]
+    center = some.mean(axis=0)
+    held_out, some = held_out - center, some - center
+    if m == 0 or len(some) <= k:
+        return np.inf
+    axes, _ = principal_axes(some, k, random_state=rng)
+    best, least = np.inf, np.mean(np.sum((held_out - held_out @ axes @ axes.T) ** 2, axis=1))
+    for ridge in heuristics.RIDGES:
+        Y = _standardised(some @ axes)
+        for _ in range(heuristics.CHOICE_ROUNDS):
+            Y, _ = _round(Y, some, ridge, rng)
+        decoder = RidgeDecoder.fit(Y, some, heuristics.n_centers(len(Y)), ridge, rng)
+        begin = decoder.nearest(held_out)
+        slopes = decoder.slopes(Y[:SLOPE_SAMPLES])
+        _, errors = decoder.search(begin, held_out, heuristics.ENCODING_STEPS, slopes)
+        if np.mean(errors) < least:
+            best, least = ridge, np.mean(errors)
+    return best
+
+
+def _better(decoder, Y, Z):
+    """Return the codes Y or, where these are rebuilt more like samples, the nearest centres."""
+    if not len(decoder.centers):
+        return Y
+    other = decoder.nearest(Z)
+    errors, others = (np.sum((decoder.decode(y) - Z) ** 2, axis=1) for y in (Y, other))
+    return np.where((others < errors)[:, None], other, Y)
+
+
+def _along(X, axes):
+    return np.ascontiguousarray(X[:, :axes] if isinstance(axes, int) else X @ axes)
+
+
+def _standardised(Y):
+    """Return codes of mean 0, variance 1 and no correlation."""
+    centred = Y - Y.mean(axis=0, dtype=np.float64)
+    covariance = centred.T @ centred / len(Y)
+    covariance[np.diag_indices_from(covariance)] += LEAST_RIDGE**2 * np.trace(covariance)
+    factor = linalg.cholesky(covariance, lower=True)
+    turned = linalg.solve_triangular(factor, centred.T, lower=True).T
+    return np.ascontiguousarray(turned, Y.dtype)
+
+
+def _solve(gram, moments, penalties):
+    """Return (gram + penalties)^-1 moments; both are overwritten."""
+    gram[np.diag_indices_from(gram)] += penalties
+    return linalg.cho_solve(linalg.cho_factor(gram.T, overwrite_a=True), moments)
