@@ -10,17 +10,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .gains import precondition
+
 __all__ = ["adapting_steps", "plain_steps"]
 
 
-@njit(cache=True, error_model="numpy")
-def _precondition(eigenvalues, reciprocal, normalised):
-    """As `akpca.hebbian.gains.precondition`."""
-    largest = eigenvalues.max()
-    if not reciprocal or largest <= 0:
-        return np.ones(len(eigenvalues))
-    norm = np.sqrt(np.sum(eigenvalues**2)) if normalised else 1.0
-    return norm / np.maximum(eigenvalues, 1e-10 * largest)
+_precondition = njit(cache=True, error_model="numpy")(precondition)
 
 
 @njit(cache=True, error_model="numpy")
