@@ -165,8 +165,8 @@ class Kernel(BaseEstimator):
             if symmetric:
                 K[rows.stop :, rows] = block[:, rows.stop - rows.start :].T
                 # rounding makes the square on the diagonal slightly asymmetric
-                corner = K[rows, rows]
-                corner[:] = (corner + corner.T) / 2
+                corner = K[rows, rows] / 2  # first, as a sum could overflow
+                K[rows, rows] = corner + corner.T
 
         blocks = list(gen_batches(X.shape[0], BLOCK_ROWS))
         run_in_threads(fill_rows, blocks, flops=2.0 * K.size * X.shape[1])
@@ -272,11 +272,11 @@ class RBF(UnitDiagonal, Kernel):
         # The sum ||x||^2 - 2 x.y + ||y||^2 loses digits by cancellation. In float32 the relative
         # error of k is about 1e-7 gamma ||x||^2; if that is too much, use float64.
         largest = max(x_terms.max(initial=0), y_terms.max(initial=0))
+        if out.dtype == np.float32 and not gamma * largest <= FLOAT32_LIMIT:  # nor if it overflows
+            out[:] = self.values(X.astype(np.float64), Y.astype(np.float64))
+            return
         if not np.isfinite(largest):  # squares overflow: not even k(x, x) would be right
             out[:] = np.nan
-            return
-        if out.dtype == np.float32 and gamma * largest > FLOAT32_LIMIT:
-            out[:] = self.values(X.astype(np.float64), Y.astype(np.float64))
             return
         if gamma * largest > FLOAT64_LIMIT and not (sparse.issparse(X) or sparse.issparse(Y)):
             # distances do not depend on the origin, but their rounding errors do
@@ -293,6 +293,12 @@ class RBF(UnitDiagonal, Kernel):
             out[out > errors] = 0
         np.minimum(out, 0, out=out)
         np.exp(out, out=out)
+
+    def diag(self, X) -> np.ndarray:  # noqa: D102
+        ones = super().diag(X)
+        if ones.dtype == np.float64:  # as in `fill`; squares of float32 fit into float64
+            ones[~np.isfinite(self.row_terms(check_samples(X, "X")))] = np.nan
+        return ones
 
 
 @dataclass

@@ -514,8 +514,10 @@ class DistancePreimage(Preimage):
         squared = self._input_distances(squared, products, neighbors)
         center = neighbors.mean(axis=1, keepdims=True)
         C = neighbors - center
-        r = (np.sum(C**2, axis=2) - squared) / 2
-        r -= r.mean(axis=1, keepdims=True)  # C^+ would remove it, but with rounding errors
+        # squares may be too large for float32, and their sum for float64
+        r = (np.einsum("ijk,ijk->ij", C, C, dtype=np.float64) - squared) / 2
+        # C^+ would remove the mean, but with rounding errors
+        r -= np.sum(r / self._count, axis=1, keepdims=True)
         # differences below the range of normal numbers have no inverse: neighbours are equal then
         C[np.abs(C).max(axis=(1, 2)) < np.finfo(C.dtype).tiny] = 0
         # directions in which the neighbours hardly differ are dominated by rounding
