@@ -255,7 +255,7 @@ class Polynomial(InnerProductKernel):
 
 
 @dataclass
-class RBF(UnitDiagonal, Kernel):
+class RBF(Kernel):
     """k(x, y) = exp(-gamma ||x - y||^2): a soft neighbourhood of width 1 / sqrt(2 gamma)."""
 
     name = "rbf"
@@ -272,11 +272,11 @@ class RBF(UnitDiagonal, Kernel):
         # The sum ||x||^2 - 2 x.y + ||y||^2 loses digits by cancellation. In float32 the relative
         # error of k is about 1e-7 gamma ||x||^2; if that is too much, use float64.
         largest = max(x_terms.max(initial=0), y_terms.max(initial=0))
-        if out.dtype == np.float32 and not gamma * largest <= FLOAT32_LIMIT:  # nor if it overflows
-            out[:] = self.values(X.astype(np.float64), Y.astype(np.float64))
-            return
         if not np.isfinite(largest):  # squares overflow: not even k(x, x) would be right
             out[:] = np.nan
+            return
+        if out.dtype == np.float32 and gamma * largest > FLOAT32_LIMIT:
+            out[:] = self.values(X.astype(np.float64), Y.astype(np.float64))
             return
         if gamma * largest > FLOAT64_LIMIT and not (sparse.issparse(X) or sparse.issparse(Y)):
             # distances do not depend on the origin, but their rounding errors do
@@ -295,10 +295,8 @@ class RBF(UnitDiagonal, Kernel):
         np.exp(out, out=out)
 
     def diag(self, X) -> np.ndarray:  # noqa: D102
-        ones = super().diag(X)
-        if ones.dtype == np.float64:  # as in `fill`; squares of float32 fit into float64
-            ones[~np.isfinite(self.row_terms(check_samples(X, "X")))] = np.nan
-        return ones
+        X = check_samples(X, "X")
+        return np.where(np.isfinite(self.row_terms(X)), 1, np.nan).astype(X.dtype)  # as in `fill`
 
 
 @dataclass

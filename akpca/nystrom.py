@@ -289,6 +289,7 @@ class NystromKernelPCA(KernelEstimator):
         else:
             landmarks = operator.take(indices)
         points = relative_to(self._shift, landmarks)
+        check_finite(self.kernel_.diag(points), self.kernel_)  # as new samples will be encoded
         # the small matrix is always in double precision
         K = check_finite(self.kernel_(points.astype(np.float64)), self.kernel_)
         kept, self._factor = eigen.independent_rows(K, self._dtype)
