@@ -347,10 +347,10 @@ class _External(NamedTuple):
     options: dict | None = None
 
 
-def _openml(file: str, arrays: _Arrays, title: str, data_id: int) -> _External:
+def _openml(file: str, arrays: _Arrays, title: str, data_id: int, values=(0, 255)) -> _External:
     options = {"data_id": data_id, "as_frame": False}
     download = f"{title} (OpenML {data_id})"
-    return _External((file,), arrays, download=download, fetcher="fetch_openml", options=options)
+    return _External((file,), arrays, (0, 9), values, download, "fetch_openml", options)
 
 
 def _arrays(kind: str, *shape: int, labels: str = "y", parts: tuple[str, ...] = ("",)) -> _Arrays:
@@ -364,9 +364,7 @@ _FACES = _arrays("uint8", 60, 60, labels="person")
 _LFW = {"min_faces_per_person": 20, "slice_": (slice(65, 185),) * 2, "resize": 0.5}
 _EXTERNAL = {
     "mnist": _openml("mnist.npz", _arrays("uint8", 784, parts=_PARTS), "mnist_784", 554),
-    "usps": _openml("usps.npz", _arrays("floating", 256, parts=_PARTS), "USPS", 41082)._replace(
-        values=(-1, 1)
-    ),
+    "usps": _openml("usps.npz", _arrays("floating", 256, parts=_PARTS), "USPS", 41082, (-1, 1)),
     "cifar10": _openml("cifar10_5k.npz", _arrays("uint8", 32, 32, 3), "CIFAR_10", 40927),
     "lfw": _External(
         ("lfw_faces.npz",),

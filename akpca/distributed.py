@@ -42,6 +42,7 @@ from sklearn.utils import gen_batches
 
 from .kernels import Kernel, check_finite, check_samples
 from .operators import TILE_COLUMNS, TILE_ROWS, SampleOperator, check_kernel, kernel_tiles
+from .parameters import check_number
 from .progress import progress_bar
 from .threads import one_blas_thread
 
@@ -227,8 +228,7 @@ def from_file(path, *, chunk_rows: int = MIN_CHUNK_ROWS):
         Number of rows of a chunk.
     """
     dask, path = _dask(), Path(path).resolve()
-    if chunk_rows < 1:
-        raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}")
+    check_number("chunk_rows", chunk_rows, integer=True, low=1)
     array = _open(path)
     shape, dtype = array.shape, array.dtype
     if len(shape) != 2 or 0 in shape or dtype.kind not in "fiub":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from numbers import Integral
 
 import numpy as np
 from scipy.linalg import issymmetric
@@ -24,17 +23,11 @@ from .hebbian import (
     kernel_reconstruction_error,
 )
 from .operators import MatrixOperator
+from .parameters import check_number
 from .progress import progress_bar
 from .threads import matmul, one_blas_thread
 
 __all__ = ["excess_error_curve", "excess_error_curves", "optimal_error"]
-
-
-def _check_count(name: str, value, largest: float = np.inf) -> None:
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not (whole and 1 <= value <= largest):
-        most = f" to {largest}, the number of samples" if np.isfinite(largest) else ""
-        raise ValueError(f"{name} must be an integer from 1{most or ' on'}, got {value!r}")
 
 
 def _check_matrix(K) -> np.ndarray:
@@ -52,7 +45,7 @@ def optimal_error(K: np.ndarray, n_components: int) -> float:
     K is the centred kernel matrix, shape (l, l).
     """
     K = _check_matrix(K)
-    _check_count("n_components", n_components, len(K))
+    check_number("n_components", n_components, integer=True, low=1, high=len(K))
     values, vectors, _ = leading_eigenpairs(K, n_components, random_state=0)
     # as explicit residual: a difference of squares would lose digits where the error is small
     rest = K - matmul(vectors * np.maximum(values, 0), vectors.T)
@@ -87,7 +80,7 @@ def excess_error_curve(
         the pass on in which it diverged.
     """
     K = _check_matrix(K)
-    _check_count("n_passes", n_passes)
+    check_number("n_passes", n_passes, integer=True, low=1)
     operator, optimum = MatrixOperator(K), optimal_error(K, n_components)
     if optimum <= len(K) * np.finfo(K.dtype).eps * operator.frobenius_norm():
         raise ValueError(

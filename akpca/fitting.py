@@ -1,8 +1,8 @@
-"""Fits that succeed or leave no trace, and the private parts of scikit-learn that we rely on.
+"""What all estimators share: fits that succeed or leave no trace, and checks of what they take.
 
 A model is worth something only as a whole. `fit_method` sees to that for all estimators: a fit
 that fails, is refused or interrupted leaves the estimator as it was, and one that succeeds leaves
-nothing of an earlier one behind.
+nothing of an earlier one behind. The private parts of scikit-learn that we rely on are here, too.
 """
 
 from __future__ import annotations
@@ -11,12 +11,49 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+import numpy as np
 from sklearn import get_config, set_config
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import _param_validation, check_array
+from sklearn.utils._param_validation import StrOptions
 
-__all__ = ["Interval", "StrOptions", "fit_method"]
+__all__ = ["FLOATS", "Encoder", "Interval", "StrOptions", "check_codes", "fit_method"]
+
+# Types of samples and codes: what is of the second stays so, all else becomes the first.
+FLOATS = [np.float64, np.float32]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class Interval(_param_validation.Interval):
+    """An interval of numbers, as in scikit-learn; but a boolean, an integer to Python, is none."""
+
+    def is_satisfied_by(self, val) -> bool:
+        """Return whether a value is a number of the interval."""
+        return not isinstance(val, bool) and super().is_satisfied_by(val)
+
+
+class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base class of estimators that turn samples of `FLOATS` into codes of the same type."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def check_codes(Y, n_components: int, name: str = "X", **options) -> np.ndarray:
+    """Return codes as an array; raise ValueError unless they have so many columns.
+
+    The options are those of scikit-learn's ``check_array``.
+    """
+    Y = check_array(Y, dtype=FLOATS, input_name=name, **options)
+    if Y.shape[1] != n_components:
+        raise ValueError(
+            f"{name} has {Y.shape[1]} columns, but the codes have {n_components} components"
+        )
+    return Y
+
 
 # The attribute that holds the names of all that was fitted; others are parameters or settings.
 FITTED = "_fitted_names"
@@ -39,17 +76,18 @@ def fit_method(method: Method) -> Method:
                 for name in fitted:
                     vars(self).pop(name, None)
             others = vars(self).keys() - set(fitted)
-            if not unchecked:
-                self._validate_params()
-            result = method(self, *args, **kwargs)
+            try:
+                if not unchecked:
+                    self._validate_params()
+                result = method(self, *args, **kwargs)
+            finally:
+                # scikit-learn's functions change this while they run; one that was interrupted at
+                # the wrong moment has left it so. An interrupt that comes here is one of the fit.
+                set_config(skip_parameter_validation=unchecked)
             setattr(self, FITTED, tuple(sorted(vars(self).keys() - others)))
             return result
         except BaseException:  # an interrupt as well
             self.__dict__ = before
             raise
-        finally:
-            # scikit-learn's functions change this while they run; one that was interrupted at the
-            # wrong moment has left it so
-            set_config(skip_parameter_validation=unchecked)
 
     return cast(Method, whole)

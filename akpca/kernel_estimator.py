@@ -12,12 +12,11 @@ from numbers import Integral, Real
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .fitting import Interval, StrOptions
+from .fitting import FLOATS, Encoder, Interval, StrOptions, check_codes
 from .kernel_code import KernelCode
 from .kernels import (
     KERNELS,
@@ -52,7 +51,7 @@ INVERSE_CONSTRAINTS: dict = {
 }
 
 
-class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class KernelEstimator(Encoder):
     """Base class: the code f(x) = W^T k(x, Z) - offset, and the `KERNEL_CONSTRAINTS` parameters."""
 
     def transform(self, X) -> np.ndarray:
@@ -85,11 +84,10 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 f"inverse_transform needs {learned}a preimage (one of {', '.join(PREIMAGES)}), "
                 f"which was not given when this {type(self).__name__} was made"
             )
-        X = check_array(X, dtype=[np.float64, np.float32], input_name="X", estimator=self)
-        return decoder.decode(X)
+        return decoder.decode(check_codes(X, self._n_features_out, estimator=self))
 
     def _validate(self, X, *, reset=True, **options):
-        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], **options}
+        options = {"accept_sparse": "csr", "dtype": FLOATS, **options}
         if type(X).__module__.startswith("dask."):
             raise TypeError(
                 "X is a dask array: pass akpca.distributed.DaskKernelOperator(X, kernel), with "
@@ -182,7 +180,6 @@ class KernelEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         tags.input_tags.sparse = not histograms
         tags.input_tags.positive_only = histograms
         tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     @property

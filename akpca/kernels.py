@@ -165,8 +165,8 @@ class Kernel(BaseEstimator):
             if symmetric:
                 K[rows.stop :, rows] = block[:, rows.stop - rows.start :].T
                 # rounding makes the square on the diagonal slightly asymmetric
-                corner = K[rows, rows]
-                corner[:] = (corner + corner.T) / 2
+                corner = K[rows, rows] / 2  # first, as a sum could overflow
+                K[rows, rows] = corner + corner.T
 
         blocks = list(gen_batches(X.shape[0], BLOCK_ROWS))
         run_in_threads(fill_rows, blocks, flops=2.0 * K.size * X.shape[1])
@@ -255,7 +255,7 @@ class Polynomial(InnerProductKernel):
 
 
 @dataclass
-class RBF(UnitDiagonal, Kernel):
+class RBF(Kernel):
     """k(x, y) = exp(-gamma ||x - y||^2): a soft neighbourhood of width 1 / sqrt(2 gamma)."""
 
     name = "rbf"
@@ -293,6 +293,10 @@ class RBF(UnitDiagonal, Kernel):
             out[out > errors] = 0
         np.minimum(out, 0, out=out)
         np.exp(out, out=out)
+
+    def diag(self, X) -> np.ndarray:  # noqa: D102
+        X = check_samples(X, "X")
+        return np.where(np.isfinite(self.row_terms(X)), 1, np.nan).astype(X.dtype)  # as in `fill`
 
 
 @dataclass

@@ -284,8 +284,12 @@ class NystromKernelPCA(KernelEstimator):
         elif self.sampling == "leverage":
             scores = self._leverage_scores(X, m, rng) + UNIFORM_FRACTION * m / n
             indices = rng.choice(n, m, replace=False, p=scores / scores.sum())
-        landmarks = cluster_centers(X, m, rng) if indices is None else operator.take(indices)
+        if indices is None:
+            landmarks = check_finite(cluster_centers(X, m, rng), self.kernel_)
+        else:
+            landmarks = operator.take(indices)
         points = relative_to(self._shift, landmarks)
+        check_finite(self.kernel_.diag(points), self.kernel_)  # as new samples will be encoded
         # the small matrix is always in double precision
         K = check_finite(self.kernel_(points.astype(np.float64)), self.kernel_)
         kept, self._factor = eigen.independent_rows(K, self._dtype)

@@ -15,16 +15,25 @@ __all__ = ["check_number", "check_parameters"]
 
 
 def check_number(
-    name: str, value: object, *, integer: bool = False, low: float = 0, high: float = math.inf
+    name: str,
+    value: object,
+    *,
+    integer: bool = False,
+    low: float = 0,
+    high: float = math.inf,
+    above: bool = False,
 ) -> None:
     """Raise a ValueError unless `value` is a finite number, or an integer, from `low` to `high`.
 
-    Booleans are no numbers. The message gives the `name`, the value and the rule.
+    With `above` it must be larger than `low`. Booleans are no numbers. The message gives the
+    `name`, the value and the rule.
     """
     is_number = isinstance(value, Integral if integer else Real) and not isinstance(value, bool)
-    if not (is_number and math.isfinite(value) and low <= value <= high):
+    inside = is_number and math.isfinite(value) and low <= value <= high
+    if not inside or (above and value == low):
         kind = "an integer" if integer else "a finite number"
-        limits = f"of at least {low}" if high == math.inf else f"from {low} to {high}"
+        bound = f"above {low}" if above else f"of at least {low}"
+        limits = bound if high == math.inf else f"from {low} to {high}"
         raise ValueError(f"{name}={value!r} must be {kind} {limits}")
 
 

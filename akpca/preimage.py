@@ -34,12 +34,12 @@ import numpy as np
 from scipy import linalg
 from sklearn.base import BaseEstimator
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils import check_array, check_random_state, gen_batches
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from .eigen import independent_rows, leading_eigenpairs
-from .fitting import Interval, StrOptions
+from .fitting import Interval, StrOptions, check_codes
 from .kernel_code import KernelCode
 from .kernels import (
     BLOCK_ROWS,
@@ -113,11 +113,7 @@ class Preimage(BaseEstimator, ABC):
     def decode(self, Y) -> np.ndarray:
         """Return samples, shape (m, d), whose codes are near the rows of Y, shape (m, k)."""
         check_is_fitted(self, "_n_components")
-        Y = check_array(Y, dtype=[np.float64, np.float32], input_name="Y", estimator=self)
-        if Y.shape[1] != self._n_components:
-            raise ValueError(
-                f"Y has {Y.shape[1]} columns, but the codes have {self._n_components} components"
-            )
+        Y = check_codes(Y, self._n_components, "Y", estimator=self)
         Y = Y.astype(np.result_type(Y, self._dtype), copy=False)
         X_hat = np.empty((len(Y), self._n_features), Y.dtype)
         for rows in gen_batches(len(Y), self._block_rows):
@@ -520,8 +516,10 @@ class DistancePreimage(Preimage):
         squared = self._input_distances(squared, products, neighbors)
         center = neighbors.mean(axis=1, keepdims=True)
         C = neighbors - center
-        r = (np.sum(C**2, axis=2) - squared) / 2
-        r -= r.mean(axis=1, keepdims=True)  # C^+ would remove it, but with rounding errors
+        # squares may be too large for float32, and their sum for float64
+        r = (np.einsum("ijk,ijk->ij", C, C, dtype=np.float64) - squared) / 2
+        # C^+ would remove the mean, but with rounding errors
+        r -= np.sum(r / self._count, axis=1, keepdims=True)
         # differences below the range of normal numbers have no inverse: neighbours are equal then
         C[np.abs(C).max(axis=(1, 2)) < np.finfo(C.dtype).tiny] = 0
         # directions in which the neighbours hardly differ are dominated by rounding

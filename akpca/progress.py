@@ -71,14 +71,10 @@ class _NoBar:
     def __exit__(self, *_):
         pass
 
-    def update(self, n=1):
+    def update(self, **_):
         """Do nothing."""
 
-    def reset(self):
-        """Do nothing."""
-
-    def set_postfix(self, **_):
-        """Do nothing."""
+    reset = set_postfix = update
 
 
 def progress_bar(iterable=None, *, shown: bool, **options) -> Any:

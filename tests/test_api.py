@@ -12,7 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from battery import ESTIMATORS
 from sklearn import decomposition
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
@@ -21,26 +23,18 @@ from akpca import (
     AKPCA,
     Autoencoder,
     DataSpanAKPCA,
-    GeneralizedHebbian,
     KernelHebbian,
     KernelPCA,
     KernelStream,
     NystromKernelPCA,
 )
+from akpca.fitting import Interval
 from akpca.progress import FitProgress, progress_bar
 
-# Each estimator with what makes a small fit of it.
-SMALL = {
-    KernelPCA: {"kernel": "rbf"},
-    NystromKernelPCA: {"n_landmarks": 30},
-    GeneralizedHebbian: {"n_passes": 4},
-    KernelHebbian: {"n_passes": 4},
-    KernelStream: {},
-    AKPCA: {"n_epochs": 4},
-    DataSpanAKPCA: {"n_epochs": 4, "n_landmarks": 30},
-    Autoencoder: {"n_epochs": 4, "hidden_layer_sizes": (8,)},
-}
-ITERATIVE = [GeneralizedHebbian, KernelHebbian, AKPCA, DataSpanAKPCA, Autoencoder]
+SMALL = {type(estimator): estimator for estimator in ESTIMATORS}
+# The parameter that says how many passes over the data a fit makes, where there are several.
+PASSES = {type(e): {"n_passes", "n_epochs"} & vars(e).keys() for e in ESTIMATORS}
+ITERATIVE = [cls for cls, names in PASSES.items() if names]
 SECTIONS = ["Parameters", "Attributes", "See Also", "References", "Examples"]
 K, N_PASSES = 3, 4
 ROOT = Path(akpca.__file__).parent
@@ -57,7 +51,8 @@ def X():
 
 
 def small(cls, **options):
-    return cls(K, random_state=0, **SMALL[cls], **options)
+    options |= dict.fromkeys(PASSES[cls], N_PASSES)
+    return clone(SMALL[cls]).set_params(n_components=K, **options)
 
 
 def parameters(cls):
@@ -95,6 +90,19 @@ def test_every_estimator_has_a_random_state(cls, X):
     """The same integer gives the same codes, to the bit."""
     assert parameters(cls)["random_state"].default is None
     np.testing.assert_array_equal(small(cls).fit(X).transform(X), small(cls).fit(X).transform(X))
+
+
+@every_estimator
+def test_booleans_are_no_numbers(cls, X):
+    """True is an integer to Python; where a number is meant, it is refused by name."""
+    rules = cls._parameter_constraints.items()
+    numbers = [name for name, allowed in rules if any(isinstance(a, Interval) for a in allowed)]
+    assert "n_components" in numbers
+    for name in numbers:
+        for value in (True, False):
+            message = f"The '{name}' parameter of {cls.__name__} must be .* Got {value} instead"
+            with pytest.raises(ValueError, match=message):
+                small(cls).set_params(**{name: value}).fit(X)
 
 
 @every_iterative

@@ -18,7 +18,7 @@ import sys
 import warnings
 from copy import deepcopy
 from pathlib import Path
-from time import perf_counter
+from timeit import repeat
 
 import cloudpickle
 import joblib
@@ -44,7 +44,14 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from threadpoolctl import threadpool_limits
 
 import akpca
-from akpca import DivergenceError, GeneralizedHebbian, KernelPCA
+from akpca import (
+    DivergenceError,
+    GeneralizedHebbian,
+    KernelHebbian,
+    KernelPCA,
+    KernelStream,
+    NystromKernelPCA,
+)
 from akpca.threads import blas_threads
 
 LONG = os.environ.get("AKPCA_BATTERY") == "long"
@@ -73,6 +80,10 @@ CRYPTIC = (
 
 # Faults of each kind in the fits of an estimator.
 N_FAULTS = 1500 if LONG else 30
+# Finite values whose sums or squares are not.
+OUTLIER = Sample(44, 3, "float32", "outlier", power=19, seed=7)
+LARGEST = Sample(4, 2, "float32", power=38, container="csc_matrix", seed=6)
+APART = Sample(2, 2, "float32", power=21, layout="reversed", seed=7)
 # Fits that a fault comes in are of the second of these, after one of the first.
 OLD, NEW = (Sample(150, 20, values="image", seed=seed).array() / 255 for seed in (0, 1))
 
@@ -151,7 +162,8 @@ def assert_same_codes(model, X, at_once, codes):
         return
     difference = np.abs(at_once.astype(np.float64) - codes).max(initial=0, axis=0)
     tolerance = code_tolerance(model, X, codes)
-    assert np.all(difference <= tolerance), f"{difference} > {tolerance}"
+    # what is equal needs no tolerance, which is not a number where k(x, x) overflows
+    assert np.all((difference == 0) | (difference <= tolerance)), f"{difference} > {tolerance}"
 
 
 def assert_finite_attributes(model):
@@ -216,6 +228,25 @@ def test_any_input_is_fitted_or_refused(estimator, data):
     sizes = st.integers(1, 3) | st.integers(1, sample.n + 2)
     n_components = data.draw(sizes, label="n_components")
     check_estimator(estimator, sample, n_components)
+
+
+@pytest.mark.parametrize(
+    "estimator, sample, n_components, taken",
+    [
+        (KernelPCA(kernel="rbf"), Sample(1, 2, power=200), 1, False),
+        (KernelHebbian(n_passes=2), Sample(1, 7, values="constant", power=155), 1, False),
+        (KernelPCA(), Sample(1, 3, power=211), 2, True),
+        (KernelPCA(), Sample(46, 1, "float32", power=19, seed=4), 39, False),
+        (KernelStream(3, kernel="linear", preimage="distance"), OUTLIER, 3, True),
+        (NystromKernelPCA(kernel="laplacian", sampling="kmeans"), LARGEST, 3, False),
+        (NystromKernelPCA(orthonormal=False, preimage="distance"), APART, 1, False),
+    ],
+)
+def test_values_near_the_limits_of_their_type(estimator, sample, n_components, taken):
+    """Where squares, or sums of them, overflow, inputs are encoded right or refused, but not fitted
+    and then refused, nor refused for an infinity that they don't have."""
+    estimator = clone(estimator).set_params(random_state=0)
+    assert check_estimator(estimator, sample, n_components) == taken
 
 
 @every_setting
@@ -378,9 +409,9 @@ class Interrupted:
         estimator = clone(estimator).set_params(n_components=2)
         with threadpool_limits(2, "blas"):  # as in all fits, since it changes the rounding
             self.old = clone(estimator).fit(OLD)  # the first time, functions are compiled
-            start = perf_counter()
             self.new = clone(estimator).fit(NEW)
-            self.seconds = perf_counter() - start
+            # of several: signals must not come too late because a single fit was held up
+            self.seconds = min(repeat(lambda: clone(estimator).fit(NEW), number=1))
         self.count = 0
 
     def check(self, fit):

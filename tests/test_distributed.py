@@ -346,7 +346,7 @@ def test_bad_files(tmp_path):
             from_file(tmp_path / name)
     with pytest.raises(FileNotFoundError, match=r"missing\.npy"):
         from_file(tmp_path / "missing.npy")
-    with pytest.raises(ValueError, match="chunk_rows must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="chunk_rows=0 must be an integer of at least 1"):
         from_file(tmp_path / "good.npy", chunk_rows=0)
 
 

@@ -6,40 +6,20 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from battery import ESTIMATORS, SETTINGS, STREAMS
 from sklearn import set_config
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 
-from akpca import (
-    AKPCA,
-    Autoencoder,
-    DataSpanAKPCA,
-    GeneralizedHebbian,
-    KernelHebbian,
-    KernelPCA,
-    KernelStream,
-    NystromKernelPCA,
-    load_dataset,
-)
+from akpca import GeneralizedHebbian, KernelPCA, fitting, load_dataset
 
 DIGITS = load_dataset("digits").X[:60, 10:40] / 16
-ESTIMATORS = [
-    KernelPCA(3, kernel="rbf", fit_inverse_transform=True, alpha=0.1),
-    NystromKernelPCA(3, n_landmarks=20, random_state=0, fit_inverse_transform=True),
-    GeneralizedHebbian(3, random_state=0, n_passes=2),
-    KernelHebbian(3, random_state=0, n_passes=2, preimage="ridge"),
-    KernelStream(3, random_state=0, budget=30, preimage="ridge"),
-    AKPCA(3, random_state=0, n_epochs=2),
-    DataSpanAKPCA(3, random_state=0, n_epochs=2),
-    Autoencoder(3, random_state=0, hidden_layer_sizes=(8,), n_epochs=2),
-]
-STREAMS = [
-    NystromKernelPCA(3, n_landmarks=20, random_state=0),
-    GeneralizedHebbian(3, random_state=0),
-    KernelStream(3, random_state=0, budget=30),
-    AKPCA(3, random_state=0),
-    DataSpanAKPCA(3, random_state=0),
+MODELS = [clone(estimator).set_params(n_components=3) for estimator in ESTIMATORS]
+# Settings that take batches, but for gains that need the number of samples of a pass.
+BATCHES = [
+    *STREAMS,
+    *(e for e in SETTINGS if hasattr(e, "partial_fit") and not isinstance(e, GeneralizedHebbian)),
 ]
 # Faults that come in a fit, spread over it.
 N_FAULTS = 12
@@ -113,7 +93,7 @@ def assert_unchanged(model, before, X, seen):
 
 
 @pytest.mark.parametrize("kind", [Fault, KeyboardInterrupt, MemoryError])
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=name)
+@pytest.mark.parametrize("estimator", MODELS, ids=name)
 def test_a_refit_with_a_fault_leaves_the_old_model_whole(estimator, kind):
     """Wherever a fault comes, the old model is there unchanged, or, after an interrupt, a new one
     that is whole."""
@@ -134,7 +114,7 @@ def test_a_refit_with_a_fault_leaves_the_old_model_whole(estimator, kind):
         before = attributes(model)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=name)
+@pytest.mark.parametrize("estimator", MODELS, ids=name)
 def test_a_first_fit_with_a_fault_leaves_an_unfitted_estimator(estimator):
     """`transform` then raises NotFittedError, not AttributeError."""
     clone(estimator).fit(DIGITS)  # the first time, functions are compiled
@@ -149,7 +129,7 @@ def test_a_first_fit_with_a_fault_leaves_an_unfitted_estimator(estimator):
             model.inverse_transform(np.zeros((2, 3)))
 
 
-@pytest.mark.parametrize("estimator", STREAMS, ids=name)
+@pytest.mark.parametrize("estimator", BATCHES, ids=name)
 def test_a_batch_with_a_fault_leaves_no_trace(estimator):
     """A stream in which a batch failed and came again goes on as if nothing had happened."""
     model, undisturbed = clone(estimator), clone(estimator)
@@ -161,7 +141,7 @@ def test_a_batch_with_a_fault_leaves_no_trace(estimator):
         np.testing.assert_array_equal(model.transform(DIGITS), undisturbed.transform(DIGITS))
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=name)
+@pytest.mark.parametrize("estimator", MODELS, ids=name)
 @pytest.mark.parametrize(
     "refuse",
     [
@@ -187,7 +167,7 @@ def test_a_refused_refit_leaves_the_old_model_whole(estimator, refuse):
         assert name(model) in ("KernelPCA", "Autoencoder")
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=name)
+@pytest.mark.parametrize("estimator", MODELS, ids=name)
 def test_an_error_in_a_callback_reaches_the_user(estimator):
     """It is raised as it is, and the old model is whole."""
     if not hasattr(estimator, "callback"):
@@ -216,7 +196,7 @@ def test_a_fit_leaves_nothing_of_an_earlier_one():
     assert isinstance(model.transform(DIGITS), pd.DataFrame)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=name)
+@pytest.mark.parametrize("estimator", MODELS, ids=name)
 def test_attributes_that_others_set_stay(estimator):
     """A fit removes what fits have set, and nothing that scikit-learn or a user has."""
     model = clone(estimator).fit(DIGITS)
@@ -224,6 +204,20 @@ def test_attributes_that_others_set_stay(estimator):
     model.fit(DIGITS)
     assert (model._parent, model.note_) == ("a pipeline's", "mine")
     make_pipeline(clone(estimator)).fit(DIGITS)
+
+
+def test_an_interrupt_at_the_very_end_of_a_fit_is_one_of_the_fit(monkeypatch):
+    """It is raised, and the old model is whole: a new one would come with no exception."""
+
+    def interrupted(**_):
+        raise KeyboardInterrupt
+
+    model = GeneralizedHebbian(3, random_state=0).fit(DIGITS[:40])
+    before, seen = attributes(model), behaviour(model, DIGITS)
+    monkeypatch.setattr(fitting, "set_config", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(DIGITS)
+    assert_unchanged(model, before, DIGITS, seen)
 
 
 @pytest.mark.parametrize("kind", [Fault, KeyboardInterrupt])

@@ -666,7 +666,7 @@ def test_other_bad_input_is_named(X):
     gain = Constant(0.1) * Annealing(passes=1)
     with pytest.raises(ValueError, match=r"Annealing\(iterations=...\)"):
         GeneralizedHebbian(2, gain=gain).partial_fit(X)
-    with pytest.raises(ValueError, match="n_components=2 columns, got 3"):
+    with pytest.raises(ValueError, match="X has 3 columns, but the codes have 2 components"):
         GeneralizedHebbian(2).fit(X).inverse_transform(X[:, :3])
     with pytest.raises(ValueError, match="X contains NaN"):
         GeneralizedHebbian(2).fit(X * np.nan)

@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+import sys
 import time
 import warnings
 from contextlib import contextmanager
@@ -456,6 +457,27 @@ def signal_after(seconds, kind):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("factors", ["", "et", "ets"])
+def test_numba_calls_no_python_for_compiled_steps(K, factors):
+    """Where it does, to make an array that compiled code returns, a signal handler may run and
+    raise, for which numba does not look: an interrupt could end the process."""
+    operator, gain, calls = MatrixOperator(K), VARIANTS[factors][1], []
+    state = kernel.start_state(operator, start(), gain, every_step=True)
+
+    def profile(frame, event, _):
+        if event == "call":
+            calls.append(frame.f_globals.get("__name__", "").partition(".")[0])
+
+    kernel.kernel_block(operator, state, gain, np.arange(20))  # compiles
+    sys.setprofile(profile)
+    try:
+        kernel.kernel_block(operator, state, gain, np.arange(20))
+    finally:
+        sys.setprofile(None)
+    assert "akpca" in calls
+    assert "numba" not in calls
 
 
 INTERRUPTED = {

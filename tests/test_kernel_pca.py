@@ -400,7 +400,7 @@ def test_inverse_errors(X):
     with pytest.raises(NotFittedError, match="fit_inverse_transform=True or a preimage"):
         KernelPCA(2).fit(X).inverse_transform(np.zeros((1, 2)))
     model = KernelPCA(2, fit_inverse_transform=True).fit(X)
-    with pytest.raises(ValueError, match="3 columns, but the codes have 2 components"):
+    with pytest.raises(ValueError, match="X has 3 columns, but the codes have 2 components"):
         model.inverse_transform(np.zeros((1, 3)))
     with pytest.raises(ValueError, match="X contains NaN"):
         model.inverse_transform([[np.nan, 0.0]])

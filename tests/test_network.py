@@ -142,6 +142,7 @@ def test_pickled_model_has_the_same_codes():
     [
         ({"hidden_layer_sizes": (10, 0)}, "hidden_layer_sizes must be positive integers"),
         ({"hidden_layer_sizes": (2.5,)}, "hidden_layer_sizes must be positive integers"),
+        ({"hidden_layer_sizes": (True,)}, "hidden_layer_sizes must be positive integers"),
         ({"validation_fraction": 0.01}, "validation_fraction=0.01 of 20 samples leaves none"),
         ({"activation": "relu"}, "'activation' parameter"),
     ],

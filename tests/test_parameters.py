@@ -85,6 +85,14 @@ def test_other_values_are_refused(value):
         check_number("p", value, low=0, high=1)
 
 
+def test_a_limit_may_be_excluded():
+    """With `above`, the lower limit itself is refused, and the message says so."""
+    check_number("tau", 1e-300, above=True)
+    for value in (0, -1.0, "auto"):
+        with pytest.raises(ValueError, match=r"^tau=.* must be a finite number above 0$"):
+            check_number("tau", value, above=True)
+
+
 Y = np.repeat([0, 1], 5)
 IMAGES = Dataset("toy", np.zeros((2, 16)), None, (4, 4), "")
 

@@ -14,11 +14,10 @@ from numbers import Integral, Real
 from typing import Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_array, check_random_state, gen_batches
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..fitting import Interval, StrOptions, fit_method
+from ..fitting import FLOATS, Encoder, Interval, StrOptions, check_codes, fit_method
 from ..kernels import BLOCK_ROWS
 from ..progress import FitProgress, progress_bar, warn_interrupted, warn_user
 from ..threads import one_blas_thread
@@ -26,7 +25,8 @@ from .optimizers import Adam, cosine
 
 __all__ = ["Autoencoder", "Network"]
 
-FLOATS = [np.float64, np.float32]
+# What numbers of samples, passes and units must be.
+COUNT = Interval(Integral, 1, None, closed="left")
 # Largest mean, and deviation from it: errors are sums of squares.
 LARGEST = 1e140
 
@@ -107,7 +107,7 @@ class Network:
         return loss, result
 
 
-class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Autoencoder(Encoder):
     """A deep autoencoder: x -> hidden layers -> code of size k -> hidden layers, mirrored -> x-hat.
 
     What one would try instead of :class:`akpca.AKPCA`, at its plain best: a linear code and output,
@@ -175,14 +175,14 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     """
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [COUNT],
         "hidden_layer_sizes": [tuple, list],
         "activation": [StrOptions({"elu", "tanh"})],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "noise_level": [Interval(Real, 0, None, closed="left")],
-        "n_epochs": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "n_epochs": [COUNT],
+        "batch_size": [COUNT],
         "validation_fraction": [Interval(Real, 0, 1, closed="left")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -268,7 +268,7 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _begin(self, X):
         """Set mean and scale; return the network, samples for it, those held out, and numbers."""
         sizes = list(self.hidden_layer_sizes)
-        if not all(isinstance(size, Integral) and size >= 1 for size in sizes):
+        if not all(map(COUNT.is_satisfied_by, sizes)):
             raise ValueError(f"hidden_layer_sizes must be positive integers, got {sizes}")
         rng, (n, d) = check_random_state(self.random_state), X.shape
         held_out = round(self.validation_fraction * n)
@@ -359,11 +359,7 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         X : array-like of shape (n_new, n_components)
         """
         check_is_fitted(self, "_network")
-        Y = check_array(X, dtype=FLOATS, input_name="X", estimator=self)
-        if Y.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"X has {Y.shape[1]} columns, but the codes have {self._n_features_out} components"
-            )
+        Y = check_codes(X, self._n_features_out, estimator=self)
         with np.errstate(over="ignore", under="ignore"):
             Z = self._run(Y.astype(np.float32), self._network.code, None, Y.dtype)
             X_hat = Z * Y.dtype.type(self.scale_) + self.mean_.astype(Y.dtype)
@@ -387,8 +383,3 @@ class Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     @property
     def _n_features_out(self):
         return self._network.widths[self._network.code]
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

@@ -3,6 +3,10 @@
 A step multiplies r x m matrices by I - diag(w) lt(1 y^T). As lt(1 y^T) is a running sum over the
 rows, that takes O(r m) operations, where the matrix product of the array form takes O(r^2 m). This
 and the missing overhead of NumPy calls make the steps several times faster.
+
+What is compiled writes into arrays that it is given, and returns nothing. To return an array, numba
+calls a Python function and does not look whether it raised: a signal that arrives there, such as
+Ctrl-C, would end the process.
 """
 
 from __future__ import annotations
@@ -10,17 +14,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .gains import precondition
+
 __all__ = ["adapting_steps", "plain_steps"]
 
 
-@njit(cache=True, error_model="numpy")
-def _precondition(eigenvalues, reciprocal, normalised):
-    """As `akpca.hebbian.gains.precondition`."""
-    largest = eigenvalues.max()
-    if not reciprocal or largest <= 0:
-        return np.ones(len(eigenvalues))
-    norm = np.sqrt(np.sum(eigenvalues**2)) if normalised else 1.0
-    return norm / np.maximum(eigenvalues, 1e-10 * largest)
+_precondition = njit(cache=True, error_model="numpy")(precondition)
 
 
 @njit(cache=True, error_model="numpy")
@@ -69,37 +68,46 @@ def _two_sided(Q, y, s, w, size, total):
             Q[i, c] += Ts[i, 0] * w[c] + w[i] * Ts[c, 0] + size * w[i] * w[c]
 
 
-@njit(cache=True, error_model="numpy")
 def plain_steps(vectors, gains, lower):
     """See `akpca.hebbian.steps.plain_steps`."""
     b, r = gains.shape
-    M, outputs, total = np.zeros((r, r + b)), np.empty((r, b)), np.empty(r + b)
-    np.fill_diagonal(M, 1)
+    M, outputs = np.eye(r, r + b), np.empty((r, b))
+    _plain_steps(vectors, gains, lower, M, outputs)
+    return M, outputs
+
+
+@njit(cache=True, error_model="numpy")
+def _plain_steps(vectors, gains, lower, M, outputs):
+    b, r = gains.shape
+    total = np.empty(r + b)
     for j in range(b):
         y = np.dot(M, vectors[j])
         w = gains[j] * y
         _deflate(M, r + j, y, w, lower, total)
         M[:, r + j] = w
         outputs[:, j] = y
-    return M, outputs
+
+
+def adapting_steps(block, rates, state):
+    """See `akpca.hebbian.steps.adapting_steps`."""
+    r, (b, _, columns) = len(state.rho), block.stack.shape
+    M, outputs = np.eye(r, columns), np.empty((r, b))
+    state = type(state)(*(np.array(part, order="C") for part in state))
+    N = np.eye(r, columns, r) if rates.adapts else np.zeros((r, columns))
+    _adapting_steps(block, rates, state, M, N, outputs)
+    return M, N, outputs, state
 
 
 @njit(cache=True, error_model="numpy")
-def adapting_steps(block, rates, state):
-    """See `akpca.hebbian.steps.adapting_steps`."""
+def _adapting_steps(block, rates, state, M, N, outputs):
     stack, sizes, adapts, xi = block.stack, block.sizes, rates.adapts, rates.xi
     every_step, keeps_gram = len(state.C) > 0, len(state.gram) > 0
     r, b = len(state.rho), len(sizes)
     rows = stack.shape[2] - b
-    rho, gram, crossed = state.rho.copy(), state.gram.copy(), state.cross.T.copy()
-    C, R, eigenvalues = state.C.copy(), state.R.copy(), state.eigenvalues.copy()
-    scale = rates.scale.copy()
-    M, N, outputs = np.zeros((r, rows + b)), np.zeros((r, rows + b)), np.empty((r, b))
+    rho, eigenvalues, gram, crossed = state.rho, state.eigenvalues, state.gram, state.cross.T.copy()
+    C, R, scale = state.C, state.R, rates.scale.copy()
     totals = np.empty((3, max(rows + b, 2 * r)))
     z, both = np.zeros(r), np.empty((r, 2 * r))  # [A K' A^T, A K' B^T] on their way
-    np.fill_diagonal(M, 1)
-    if adapts:
-        np.fill_diagonal(N[:, r:], 1)
     for j in range(b):
         m = rows + j
         y = np.dot(M, stack[j, 0])
@@ -141,4 +149,4 @@ def adapting_steps(block, rates, state):
             _two_sided(R, y, u, w, block.column_sizes[j], totals[0])
         M[:, m] = w
         outputs[:, j] = y
-    return M, N, outputs, (rho, eigenvalues, gram, crossed.T.copy(), C, R)
+    state.cross[:] = crossed.T

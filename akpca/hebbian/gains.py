@@ -20,10 +20,11 @@ multiplied with ``*``, and the product, a `Gain`, knows what the paper calls it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
+
+from ..parameters import check_number
 
 __all__ = [
     "AUTO",
@@ -43,15 +44,8 @@ __all__ = [
 AUTO = "auto"
 
 
-def _check_number(name: str, value, low: float, *, high: float = np.inf, open_low=True) -> None:
-    if isinstance(value, str) and value == AUTO and name in ("eta0", "mu"):
-        return
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    inside = number and (low < value if open_low else low <= value)
-    if not (inside and value <= high and np.isfinite(value)):
-        bound = f"> {low:g}" if open_low else f">= {low:g}"
-        bound += f" and <= {high:g}" if np.isfinite(high) else ""
-        raise ValueError(f"{name} must be a finite number {bound}, got {value!r}")
+def _is_auto(value) -> bool:
+    return isinstance(value, str) and value == AUTO
 
 
 class Factor:
@@ -68,7 +62,8 @@ class Constant(Factor):
     eta0: float | str
 
     def __post_init__(self):
-        _check_number("eta0", self.eta0, 0)
+        if not _is_auto(self.eta0):
+            check_number("eta0", self.eta0, above=True)
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,7 @@ class Annealing(Factor):
         if (self.passes is None) == (self.iterations is None):
             raise ValueError("give either passes or iterations to Annealing, not both or neither")
         name = "passes" if self.iterations is None else "iterations"
-        _check_number(name, getattr(self, name), 0)
+        check_number(name, getattr(self, name), above=True)
 
     def tau(self, n_samples: int | None) -> float:
         """Return tau in steps."""
@@ -121,20 +116,19 @@ class MetaDescent(Factor):
     xi: float = 0.99
 
     def __post_init__(self):
-        _check_number("mu", self.mu, 0, open_low=False)
-        _check_number("xi", self.xi, 0, high=1, open_low=False)
+        if not _is_auto(self.mu):
+            check_number("mu", self.mu)
+        check_number("xi", self.xi, high=1)
 
 
 def precondition(eigenvalues, reciprocal, normalised):
     """Return 1, 1 / lambda or ||lambda|| / lambda, shape (r,); float64."""
-    scale = np.ones(len(eigenvalues))
     largest = eigenvalues.max()
-    if reciprocal and largest > 0:
-        # a component that has found nothing yet does not get an infinite gain
-        scale = 1 / np.maximum(eigenvalues, 1e-10 * largest)
-        if normalised:
-            scale = scale * np.sqrt(np.sum(eigenvalues**2))
-    return scale
+    if not (reciprocal and largest > 0):
+        return np.ones(len(eigenvalues))
+    norm = np.sqrt(np.sum(eigenvalues**2)) if normalised else 1.0
+    # a component that has found nothing yet does not get an infinite gain
+    return norm / np.maximum(eigenvalues, 1e-10 * largest)
 
 
 _NAMES = {

@@ -30,15 +30,10 @@ from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
-from sklearn.utils import check_array, check_random_state, gen_batches
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..fitting import Interval, StrOptions, fit_method
+from ..fitting import FLOATS, Encoder, Interval, StrOptions, check_codes, fit_method
 from ..kernels import BLOCK_ROWS
 from ..progress import FitProgress, progress_bar, warn_interrupted
 from ..threads import one_blas_thread
@@ -196,7 +191,7 @@ def checked_stream_gain(gain) -> Gain | None:
     return gain
 
 
-class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class GeneralizedHebbian(Encoder):
     """PCA one sample at a time: W <- W + eta (y x^T - lt(y y^T) W) with y = W x.
 
     Parameters
@@ -388,7 +383,7 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         X : array-like of shape (n_new, n_features)
         """
         check_is_fitted(self, "components_")
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, X, dtype=FLOATS, reset=False)
         blocks = gen_batches(len(X), BLOCK_ROWS)
         return np.concatenate([(X[rows] - self.mean_) @ self.components_.T for rows in blocks])
 
@@ -403,23 +398,16 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         X : array-like of shape (n_new, n_components)
         """
         check_is_fitted(self, "components_")
-        X = check_array(X, dtype=[np.float64, np.float32], input_name="X", estimator=self)
-        if X.shape[1] != (r := self._n_features_out):
-            raise ValueError(f"X must have n_components={r} columns, got {X.shape[1]}")
+        X = check_codes(X, self._n_features_out, estimator=self)
         return X @ np.linalg.pinv(self.components_).T + self.mean_
 
     @property
     def _n_features_out(self):
         return self.components_.shape[0]
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
     def _begin(self, X, goes_on: bool, method: str):
         """Return checked samples and gain, random numbers, the state and its passes so far."""
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=not goes_on)
+        X = validate_data(self, X, dtype=FLOATS, reset=not goes_on)
         r, (n, d) = self.n_components, X.shape
         if r > d or (method == "fit" and r > n):
             both = f"min(n_samples, n_features), with n_samples={n} and " * (method == "fit")
@@ -428,10 +416,8 @@ class GeneralizedHebbian(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         dtype = self.components_.dtype if goes_on else X.dtype
         unit, limit = unit_of(X), np.sqrt(np.finfo(dtype).max / d) / 8
         if unit > limit:
-            text = (
-                f"X has values of {unit:.2g} and more; allowed in {dtype} are at most {limit:.2g}"
-            )
-            raise ValueError(f"{text}, so that variances are finite: scale X")
+            allowed = f"allowed in {dtype} are at most {limit:.2g}, so that variances are finite"
+            raise ValueError(f"X has values of {unit:.2g} and more; {allowed}: scale X")
         if not goes_on:
             rng = check_random_state(self.random_state)
             weights = np.ascontiguousarray(np.linalg.qr(rng.standard_normal((d, r)))[0].T)

@@ -636,13 +636,11 @@ class KernelHebbian(KernelEstimator):
             text = f"components of norm {norms.max():.2g}, where 1 is right: {self.gain_!r}"
             warn_user(f"{text} was too large at the start; give a smaller one, or a smaller init")
         elif len(wrong) and np.abs(norms - 1).max() <= RIGHT_LENGTH:
-            text = (
+            warn_user(
                 f"component {wrong[0]} has a smaller eigenvalue than one after it: they are in a "
+                "wrong order, or mixed. A PCA of the codes sorts them; another random_state, or a "
+                "gain that is annealed later, may find them"
             )
-            text += (
-                "wrong order, or mixed. A PCA of the codes sorts them; another random_state, or "
-            )
-            warn_user(f"{text}a gain that is annealed later, may find them")
 
     def _report(self, run: Run, last: int) -> HebbianProgress:
         state, gain = refresh(run.state, run.gain, every_step=False), run.gain

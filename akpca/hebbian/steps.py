@@ -22,8 +22,6 @@ Notation and equation numbers: Günter, Schraudolph and Vishwanathan, JMLR 8, 20
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
@@ -108,7 +106,7 @@ def hebbian_steps(
     """
     rows = block.stack.shape[2] - len(block.stack)
     plain, adapting = step_functions()
-    with one_blas_thread(), _signals_delivered():
+    with one_blas_thread():
         if not (len(state.gram) or len(state.C)):
             gains = np.multiply.outer(rates.schedule, rates.scale)
             M, outputs = plain(np.ascontiguousarray(block.stack[:, 0]), gains, lower)
@@ -118,21 +116,6 @@ def hebbian_steps(
             if rates.adapts:
                 M = np.concatenate([M, N])
     return M[:, :rows], M[:, rows:], outputs, state
-
-
-@contextmanager
-def _signals_delivered() -> Iterator[None]:
-    """Raise what a signal handler has raised, such as KeyboardInterrupt, as it is.
-
-    If it is raised while numba turns results into arrays, it arrives as the cause of a SystemError.
-    """
-    try:
-        yield
-    except SystemError as error:
-        cause: BaseException = error
-        while isinstance(cause, SystemError) and cause.__cause__ is not None:
-            cause = cause.__cause__
-        raise cause from None
 
 
 @cache
