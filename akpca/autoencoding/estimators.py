@@ -339,17 +339,43 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     @property
     def decoder_(self) -> np.ndarray:
         """B_j, shape (n_components, D, D)."""
+        self._check_descent("decoder_")
         return self._matrices(1)[: self._n_features_out]
 
     @property
     def decoder_offset_(self) -> np.ndarray:
         """B_0, shape (D, D)."""
+        self._check_descent("decoder_offset_")
         if not self.constant_:
             return np.zeros((self.n_features_in_, self.n_features_in_), self._dtype)
         return self._matrices(1)[-1] * self._dtype.type(self.scale_**2)
 
+    @property
+    def inverse_centers_(self) -> np.ndarray:
+        """c_l, shape (p, n_components)."""
+        model = self._check_ridge("inverse_centers_")
+        return model.decoder.centers * (model.spreads * self._dtype.type(self.scale_))
+
+    @property
+    def dual_coef_(self) -> np.ndarray:
+        """Weights of the centres, shape (p, d)."""
+        model = self._check_ridge("dual_coef_")
+        weights = model.decoder.weights[: len(model.decoder.centers)]
+        return self._coordinates.backward(weights) - self.mean_
+
+    def _check_ridge(self, name):
+        if not isinstance(self._model, RidgeModel):
+            raise AttributeError(f"{name} needs decoder='ridge': this decoder is an eigenvector")
+        return self._model
+
+    def _check_descent(self, name):
+        if isinstance(self._model, RidgeModel):
+            raise AttributeError(f"{name} needs decoder='eigenvector': this one is a regression")
+
     def _matrices(self, i):
-        return self._coordinates.matrices(self._model.matrices(self._model.params[i]))
+        model = self._model
+        scale = self._dtype.type(self.scale_) ** (model.degree - 2)
+        return self._coordinates.matrices(model.matrices(model.params[i])) * scale
 
     @property
     def _n_features_out(self):
@@ -769,6 +795,7 @@ gap_curve_, best_epoch_, n_iter_, n_features_in_, feature_names_in_
     @property
     def decoder_coef_(self) -> np.ndarray:
         """G, shape (n_components, m)."""
+        self._check_descent("decoder_coef_")
         return self._coefficients(self._model.params[1][: self._n_features_out])
 
     @property
