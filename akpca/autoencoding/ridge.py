@@ -2,7 +2,8 @@
 
 The decoder is a ridge regression from codes to samples,
 
-    g(y) = W^T (kappa(y, c_1), ..., kappa(y, c_p), y, 1),  kappa(y, c) = 1 / (1 + gamma ||y - c||^2),
+    g(y) = W^T (kappa(y, c_1), ..., kappa(y, c_p), y, 1)
+    kappa(y, c) = 1 / (1 + gamma ||y - c||^2),
 
 with some of the codes as centres c_l. The code of a sample z is the y that makes ||g(y) - z||^2
 least, found by gradient steps, which begin where a quadratic encoder says, y_j = z^T A_j z, or at
@@ -266,8 +267,8 @@ def learn(
 
     The rounds are on `heuristics.ROUND_SAMPLES` samples at most, and all samples make the last
     decoder. `turned` tells that the axes are principal axes. An interrupt after the first round
-    ends the rounds; `callback` gets the `Result` after each, and a true answer ends them too. Errors
-    are in this `unit`. Samples of rank k, which PCA rebuilds as they are, get None.
+    ends the rounds; `callback` gets the `Result` after each, and a true answer ends them too.
+    Errors are in this `unit`. Samples of rank k, which PCA rebuilds as they are, get None.
     """
     n, d = len(Z), Z.shape[1] - 1
     axes = min(d, max(heuristics.SEARCHED_AXES, 4 * k))
@@ -298,7 +299,8 @@ def learn(
                     break
         if n > len(few):
             model = _model(Y, Z[few], basis, axes, ridge, rng)
-            Y, every = _standardised(model.encode(Z, heuristics.ROUND_STEPS) / model.spreads), slice(None)
+            codes = model.encode(Z, heuristics.ROUND_STEPS)
+            Y, every = _standardised(codes / model.spreads), slice(None)
     except KeyboardInterrupt:
         if not result.n_iter:
             raise
