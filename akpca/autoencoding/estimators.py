@@ -228,7 +228,8 @@ class _Autoencoder(Encoder):
 
         The first call also sets mean, scale and start, so it should bring a good number of samples.
         They are not turned to principal axes, since later ones may vary along others, and the last
-        iterate is kept, not the best one.
+        iterate is kept, not the best one. The decoder is the eigenvector; after a fit with another,
+        the descent begins anew.
 
         Parameters
         ----------
@@ -240,12 +241,11 @@ class _Autoencoder(Encoder):
         self : object
         """
         first, work = not hasattr(self, "_model"), self._work_dtype()
-        if not first and isinstance(self._model, RidgeModel):
-            raise ValueError(
-                "partial_fit can't go on from decoder='ridge', which takes all samples at once: "
-                "fit with decoder='eigenvector', or begin with partial_fit"
-            )
         X = self._validated(X, first=first, min_samples=2 if first else 1)
+        if not first and isinstance(self._model, RidgeModel):
+            told = "partial_fit begins anew: it can't go on from decoder='ridge', which takes all "
+            warn_user(told + "samples at once; fit with decoder='eigenvector'", UserWarning)
+            first = True
         # its own, as a call that fails must leave no trace
         stream = deepcopy(getattr(self, "_stream", None))
         stream = stream or (OPTIMIZERS[self.solver](), check_random_state(self.random_state))
