@@ -86,9 +86,9 @@ CASES = {
         (3000, 9000),
         lambda n: 8 * n * (9 * 96 + 10 * 5),
     ),
-    "AKPCA": (
+    "AKPCA, eigenvector": (
         SAMPLES,
-        "AKPCA(3, n_epochs=1, random_state=0).fit(X)",
+        "AKPCA(3, decoder='eigenvector', n_epochs=1, random_state=0).fit(X)",
         (5000, 20_000),
         lambda n: 8 * n * 4 * 10,
     ),
