@@ -339,17 +339,43 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     @property
     def decoder_(self) -> np.ndarray:
         """B_j, shape (n_components, D, D)."""
+        self._check_descent("decoder_")
         return self._matrices(1)[: self._n_features_out]
 
     @property
     def decoder_offset_(self) -> np.ndarray:
         """B_0, shape (D, D)."""
+        self._check_descent("decoder_offset_")
         if not self.constant_:
             return np.zeros((self.n_features_in_, self.n_features_in_), self._dtype)
         return self._matrices(1)[-1] * self._dtype.type(self.scale_**2)
 
+    @property
+    def inverse_centers_(self) -> np.ndarray:
+        """c_l, shape (p, n_components)."""
+        model = self._check_ridge("inverse_centers_")
+        return model.decoder.centers * (model.spreads * self._dtype.type(self.scale_))
+
+    @property
+    def dual_coef_(self) -> np.ndarray:
+        """Weights of the centres, shape (p, d)."""
+        model = self._check_ridge("dual_coef_")
+        weights = model.decoder.weights[: len(model.decoder.centers)]
+        return self._coordinates.backward(weights) - self.mean_
+
+    def _check_ridge(self, name):
+        if not isinstance(self._model, RidgeModel):
+            raise AttributeError(f"{name} needs decoder='ridge': this decoder is an eigenvector")
+        return self._model
+
+    def _check_descent(self, name):
+        if isinstance(self._model, RidgeModel):
+            raise AttributeError(f"{name} needs decoder='eigenvector': this one is a regression")
+
     def _matrices(self, i):
-        return self._coordinates.matrices(self._model.matrices(self._model.params[i]))
+        model = self._model
+        scale = self._dtype.type(self.scale_) ** (model.degree - 2)
+        return self._coordinates.matrices(model.matrices(model.params[i])) * scale
 
     @property
     def _n_features_out(self):
@@ -494,15 +520,26 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 class AKPCA(_Autoencoder):
     """Autoencoding kernel PCA: f(x)_j = z^T A_j z, g(y) = sqrt(lambda) v of B_0 + sum_j y_j B_j.
 
-    Here (lambda, v) is the leading eigenpair. In the report's form (``offset=False``) z is x itself
-    and B_0 = 0; it can't tell x from -x, and is for non-negative samples. With an offset,
-    z = (x - mean, c) has a constant last coordinate, so that codes have linear terms besides
-    quadratic ones, and g takes the sign that makes the last coordinate positive.
+    Here (lambda, v) is the leading eigenpair: the decoder of the report, ``'eigenvector'``. In the
+    report's form (``offset=False``) z is x itself and B_0 = 0; it can't tell x from -x, and is for
+    non-negative samples. With an offset, z = (x - mean, c) has a constant last coordinate, so that
+    codes have linear terms besides quadratic ones, and g takes the sign that makes the last
+    coordinate positive.
+
+    By default the decoder is a ridge regression in the kernel 1 / (1 + gamma ||y - c||^2) of codes
+    and some of them, c, and the code of x is the y that makes ||g(y) - x|| least, which is searched
+    for from f(x) and from the nearest c: see :mod:`.ridge`. On images of digits that leaves a fifth
+    to a third less of the error than the eigenvector, or a deep autoencoder in the same time.
 
     Parameters
     ----------
     n_components : int, default=2
         k, the size of the code, at most d (d + 1) / 2, or d (d + 3) / 2 with an offset.
+    decoder : {'auto', 'ridge', 'eigenvector'}, default='auto'
+        'ridge' needs k below n - 1, d and the rank of X, and takes all samples at once. It has no
+        descent: it refuses other values than the defaults of the parameters from `objective` to
+        `noise`, but for `precision`, `n_epochs` and those of early stopping. 'auto' is 'ridge'
+        where that is possible, else 'eigenvector'.
     objective : {'reconstruction', 'spectral'}, default='reconstruction'
         ||g(f(x)) - x||^2, (15) of the report, or the surrogate ||M - x x^T||_2, (18), which the
         report minimises (here a lower bound, by four Lanczos steps from near x).
@@ -525,7 +562,8 @@ class AKPCA(_Autoencoder):
         up to twice as fast, for more and in `partial_fit`. See the notes.
     n_epochs : int, default=None
         Passes over the samples; None is 14 for 3,000 samples and proportional to n^(-2/3) for
-        others, but between 4 and 100.
+        others, but between 4 and 100. With 'ridge', rounds of decoder and codes on at most 8,000
+        samples; None is 6.
     batch_size : int, default=100
         Samples of a step.
     early_stopping : bool, default=False
@@ -558,6 +596,9 @@ class AKPCA(_Autoencoder):
     ----------
     encoder_, decoder_ : ndarray of shape (n_components, D, D)
         The symmetric matrices A_j and B_j, in the units of X; D is d, or d + 1 with an offset.
+        With 'ridge' there are no B_j, and A_j says where the search for a code begins.
+    inverse_centers_, dual_coef_ : ndarray of shape (p, n_components), (p, d)
+        The c and their weights, with 'ridge' only; without any, the decoder is that of PCA.
     decoder_offset_ : ndarray of shape (D, D)
         B_0; 0 without an offset.
     mean_, scale_, constant_ : ndarray of shape (d,), float, float
@@ -567,9 +608,11 @@ class AKPCA(_Autoencoder):
         Mean loss of each epoch, in the units of X squared, as seen by the optimiser.
     monitor_curve_ : list of float
         Mean ||g(f(x)) - x||^2 at the start and after each epoch, of the part held out or of (at
-        most 500) samples; the iterate where it is least is kept, and `partial_fit` has none.
+        most 500) samples; the iterate where it is least is kept, and `partial_fit` has none. With
+        'ridge', that of the samples of each round.
     gap_curve_ : list of float
         The median of lambda_2 / lambda_1 there: near 1, the decoder's answer is hardly defined.
+        Empty with 'ridge'.
     best_epoch_, n_iter_ : int
         The epoch whose model was kept, where 0 is the start, and the number that were run.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
@@ -592,7 +635,15 @@ class AKPCA(_Autoencoder):
     Besides X, `fit` holds at most about 2 n D + 15 (k + 1) D^2 + F numbers of the precision of its
     arithmetic at a time, where D is at most min(n, d) + 1, F is max(2^22, 16 D^2), or b D^2 if that
     is more and k > 10, and b is `batch_size`. Numbers of the precision of X are (n + 200 D) k +
-    1500 D in `transform` and n d + (k + 1) D^2 + max(2^22, 16 D^2) in `inverse_transform`.
+    1500 D in `transform` and n d + (k + 1) D^2 + max(2^22, 16 D^2) in `inverse_transform`. With
+    'ridge', p centres (n / 2, but 1,000 for more than 2,000 samples, a tenth of more than 10,000
+    and 3,000 at most) take 3 n D + 6 p D + 8,000 p in `fit`, besides 2 p^2 in float64.
+
+    Codes of 'ridge' do not correlate, and their standard deviations have the units of X; the first
+    ones tell most. The set of all g(y) may be folded, most so for few components: near samples
+    mostly, but not always, have near codes. A code takes 16 gradient steps of 4 p r operations,
+    where r is 100 or 4 k, the number of principal axes that decide about it; codes of some ten
+    thousand samples take seconds.
 
     References
     ----------
@@ -649,8 +700,8 @@ class DataSpanAKPCA(_Autoencoder):
     rank : int, default=None
         Most dimensions to keep of the span of the z_i z_i^T, those in which landmarks vary most;
         None keeps all but those that rounding blurs.
-    objective, offset, constant, init, solver, learning_rate, precision, n_epochs, batch_size, \
-early_stopping, validation_fraction, n_iter_no_change, warm_start, penalty, noise, noise_level, \
+    decoder, objective, offset, constant, init, solver, learning_rate, precision, n_epochs, \
+batch_size, early_stopping, validation_fraction, n_iter_no_change, warm_start, penalty, noise, noise_level, \
 random_state, verbose, callback
         As in `AKPCA`, but the start 'kpca' is kernel PCA within the span.
 
@@ -662,8 +713,8 @@ random_state, verbose, callback
         H and G: A_j = sum_i h_ji (z_i - mean) (z_i - mean)^T, but for linear and constant terms.
     rank_ : int
         Dimensions of the span of the z_i z_i^T that were kept.
-    encoder_, decoder_, decoder_offset_, mean_, scale_, constant_, loss_curve_, monitor_curve_, \
-gap_curve_, best_epoch_, n_iter_, n_features_in_, feature_names_in_
+    encoder_, decoder_, decoder_offset_, inverse_centers_, dual_coef_, mean_, scale_, constant_, \
+loss_curve_, monitor_curve_, gap_curve_, best_epoch_, n_iter_, n_features_in_, feature_names_in_
         As in `AKPCA`.
 
     See Also
@@ -769,6 +820,7 @@ gap_curve_, best_epoch_, n_iter_, n_features_in_, feature_names_in_
     @property
     def decoder_coef_(self) -> np.ndarray:
         """G, shape (n_components, m)."""
+        self._check_descent("decoder_coef_")
         return self._coefficients(self._model.params[1][: self._n_features_out])
 
     @property

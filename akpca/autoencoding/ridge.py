@@ -2,7 +2,8 @@
 
 The decoder is a ridge regression from codes to samples,
 
-    g(y) = W^T (kappa(y, c_1), ..., kappa(y, c_p), y, 1),  kappa(y, c) = 1 / (1 + gamma ||y - c||^2),
+    g(y) = W^T (kappa(y, c_1), ..., kappa(y, c_p), y, 1)
+    kappa(y, c) = 1 / (1 + gamma ||y - c||^2),
 
 with some of the codes as centres c_l. The code of a sample z is the y that makes ||g(y) - z||^2
 least, found by gradient steps, which begin where a quadratic encoder says, y_j = z^T A_j z, or at
@@ -18,6 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg
+from sklearn.model_selection import KFold
 from sklearn.utils import gen_batches
 
 from ..pca import principal_axes
@@ -265,8 +267,8 @@ def learn(
 
     The rounds are on `heuristics.ROUND_SAMPLES` samples at most, and all samples make the last
     decoder. `turned` tells that the axes are principal axes. An interrupt after the first round
-    ends the rounds; `callback` gets the `Result` after each, and a true answer ends them too. Errors
-    are in this `unit`. Samples of rank k, which PCA rebuilds as they are, get None.
+    ends the rounds; `callback` gets the `Result` after each, and a true answer ends them too.
+    Errors are in this `unit`. Samples of rank k, which PCA rebuilds as they are, get None.
     """
     n, d = len(Z), Z.shape[1] - 1
     axes = min(d, max(heuristics.SEARCHED_AXES, 4 * k))
@@ -297,7 +299,8 @@ def learn(
                     break
         if n > len(few):
             model = _model(Y, Z[few], basis, axes, ridge, rng)
-            Y, every = _standardised(model.encode(Z, heuristics.ROUND_STEPS) / model.spreads), slice(None)
+            codes = model.encode(Z, heuristics.ROUND_STEPS)
+            Y, every = _standardised(codes / model.spreads), slice(None)
     except KeyboardInterrupt:
         if not result.n_iter:
             raise
@@ -334,27 +337,38 @@ def _model(Y, Z, basis, axes, ridge, rng):
 
 
 def _choose_ridge(targets, k, rng):
-    """Return the ridge with which held-out samples are rebuilt best; inf is PCA."""
+    """Return the ridge with which held-out samples are rebuilt best; inf is PCA.
+
+    Ridges are tried from the least on, as long as they help. Of few samples, each fifth is held
+    out in its turn, of many only one.
+    """
     some = targets[rng.permutation(len(targets))[: heuristics.CHOICE_SAMPLES]]
-    m = len(some) // 5
-    held_out, some = some[:m], some[m:]
-    center = some.mean(axis=0)
-    held_out, some = held_out - center, some - center
-    if m == 0 or len(some) <= k:
+    if len(some) - len(some) // 5 <= k + 1 or len(some) < 5:
         return np.inf
-    axes, _ = principal_axes(some, k, random_state=rng)
-    best, least = np.inf, np.mean(np.sum((held_out - held_out @ axes @ axes.T) ** 2, axis=1))
+    folds = list(KFold(5).split(some))[: max(1, heuristics.CHOICE_SAMPLES // len(some))]
+    parts = [(some[train], some[test]) for train, test in folds]
+    parts = [(Z - Z.mean(axis=0), Z_new - Z.mean(axis=0)) for Z, Z_new in parts]
+    errors = {}
     for ridge in heuristics.RIDGES:
-        Y = _standardised(some @ axes)
-        for _ in range(heuristics.CHOICE_ROUNDS):
-            Y, _ = _round(Y, some, ridge, rng)
-        decoder = RidgeDecoder.fit(Y, some, heuristics.n_centers(len(Y)), ridge, rng)
-        begin = decoder.nearest(held_out)
-        slopes = decoder.slopes(Y[:SLOPE_SAMPLES])
-        _, errors = decoder.search(begin, held_out, heuristics.ENCODING_STEPS, slopes)
-        if np.mean(errors) < least:
-            best, least = ridge, np.mean(errors)
-    return best
+        errors[ridge] = sum(_held_out_error(Z, Z_new, k, ridge, rng) for Z, Z_new in parts)
+        if errors[ridge] > min(errors.values()):
+            break
+    errors[np.inf] = sum(_held_out_error(Z, Z_new, k, np.inf, rng) for Z, Z_new in parts)
+    return min(errors, key=errors.get)
+
+
+def _held_out_error(Z, Z_new, k, ridge, rng):
+    """Return the mean error of held-out samples after a few rounds with the others."""
+    axes, _ = principal_axes(Z, k, random_state=rng)
+    if np.isinf(ridge) or axes.shape[1] < k:
+        return np.mean(np.sum((Z_new - Z_new @ axes @ axes.T) ** 2, axis=1))
+    Y = _standardised(Z @ axes)
+    for _ in range(heuristics.CHOICE_ROUNDS):
+        Y, _ = _round(Y, Z, ridge, rng)
+    decoder = RidgeDecoder.fit(Y, Z, heuristics.n_centers(len(Y)), ridge, rng)
+    begin, slopes = decoder.nearest(Z_new), decoder.slopes(Y[:SLOPE_SAMPLES])
+    _, errors = decoder.search(begin, Z_new, heuristics.ENCODING_STEPS, slopes)
+    return np.mean(errors)
 
 
 def _better(decoder, Y, Z):
