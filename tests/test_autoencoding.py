@@ -2,13 +2,13 @@
 
 import pickle
 import re
-import sys
 import warnings
 from copy import deepcopy
 from functools import partial
 
 import numpy as np
 import pytest
+from helpers import fit_interrupted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import decomposition
@@ -725,32 +725,6 @@ def test_interrupt_leaves_a_usable_model(digits):
     assert error(model, X) < model.monitor_curve_[0] / np.mean(np.sum(X**2, axis=1))
 
 
-def fit_interrupted(model, X, at):
-    """Fit, with an interrupt at a line of the fit or its descent; return whether there is one."""
-    count = 0
-
-    def lines(frame, event, arg):
-        nonlocal count
-        if event == "line":
-            count += 1
-            if count == at:
-                raise KeyboardInterrupt
-        return lines
-
-    def calls(frame, event, arg):
-        code = frame.f_code
-        inside = "autoencoding" in code.co_filename and code.co_name in ("fit", "run", "_keep")
-        return lines if inside else None
-
-    before = sys.gettrace()
-    sys.settrace(calls)
-    try:
-        model.fit(X)
-    finally:
-        sys.settrace(before)
-    return count >= at
-
-
 def test_an_interrupt_anywhere_leaves_one_model_as_a_whole():
     """At each line of a fit: encoder and decoder of one epoch and one warning, or no trace."""
     t = np.linspace(-1, 1, 20)
@@ -771,7 +745,7 @@ def test_an_interrupt_anywhere_leaves_one_model_as_a_whole():
             warnings.simplefilter("always")
             again = clone(model)
             try:
-                happened = fit_interrupted(again, X, at)
+                happened = fit_interrupted(again, X, at, ("fit", "run", "_keep"))
             except KeyboardInterrupt:
                 ends["raised"] += 1
                 assert vars(again).keys() == again.get_params().keys()

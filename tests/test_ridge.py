@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers import assert_same_up_to_sign, fit_interrupted
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -234,13 +235,23 @@ def test_learn_of_samples_of_rank_k_is_none():
 
 
 @both
-def test_gaussian_samples_are_left_to_pca(cls):
+def test_strong_axes_and_noise_are_left_to_pca(cls):
     """Where there is nothing else to learn, reconstructions are PCA's, to 1e-4 of their size."""
-    X, X_new = gaussian(500), gaussian(200, seed=1)
-    model = cls(2, decoder="ridge", random_state=0).fit(X)
-    assert len(model._model.decoder.centers) == 0
-    X_hat, expected = reconstructed(model, X_new), pca(X, 2).reconstruct(X_new)
+    scales = np.array([3, 2, 1] + 17 * [0.3])
+    X, X_new = (np.random.default_rng(s).standard_normal((300, 20)) * scales for s in (0, 1))
+    model = cls(3, decoder="ridge", random_state=0).fit(X)
+    assert model.inverse_centers_.shape == (0, 3)
+    X_hat, expected = reconstructed(model, X_new), pca(X, 3).reconstruct(X_new)
     assert np.linalg.norm(X_hat - expected) < 1e-4 * np.linalg.norm(expected)
+
+
+@both
+def test_codes_that_are_left_to_pca_are_pcas(cls):
+    """In the units of PCA, and in its order."""
+    scales = np.array([3, 2, 1] + 17 * [0.3])
+    X = np.random.default_rng(0).standard_normal((300, 20)) * scales
+    model = cls(3, decoder="ridge", random_state=0).fit(X)
+    assert_same_up_to_sign(model.transform(X), pca(X, 3).encode(X), atol=1e-4)
 
 
 @both
@@ -297,7 +308,7 @@ def test_more_samples_than_the_rounds_take(cls, monkeypatch):
     X, X_new = make_arc(1500), make_arc(200, seed=1)
     monkeypatch.setattr(ridge.heuristics, "ROUND_SAMPLES", 100)
     many, few = (cls(1, decoder="ridge", random_state=0).fit(x) for x in (X, X[:100]))
-    assert len(many._model.decoder.centers) > len(few._model.decoder.centers)
+    assert len(many.inverse_centers_) > len(few.inverse_centers_)
     assert error(many, X_new) < error(few, X_new)
 
 
@@ -413,10 +424,51 @@ def test_encoder_says_where_the_search_begins(cls):
     assert np.linalg.norm(begin - codes) < 0.1 * np.linalg.norm(codes)
 
 
+def test_encoder_coefficients_are_those_of_the_encoder():
+    """Quadratic terms of encoder_ are sums of landmarks with encoder_coef_, in the units of X."""
+    X = 5 * make_arc(100)
+    model = DataSpanAKPCA(1, decoder="ridge", n_landmarks=30, random_state=0).fit(X)
+    Z = model.landmarks_ - model.mean_
+    quadratic = np.einsum("ji,ir,is->jrs", model.encoder_coef_, Z, Z)
+    np.testing.assert_allclose(model.encoder_[:, :5, :5], quadratic, atol=1e-8)
+
+
+@both
+def test_the_decoder_is_its_attributes(cls):
+    """Less kernel values with inverse_centers_ times dual_coef_, samples are linear in codes."""
+    X = 5 * gaussian(200)
+    model = cls(2, decoder="ridge", random_state=0).fit(X)
+    C, W, codes = model.inverse_centers_, model.dual_coef_, model.transform(X)
+    assert C.shape == (100, 2)
+    assert W.shape == (100, 6)
+    spreads = model.scale_ * model._model.spreads
+    squares = np.sum(((codes[:, None] - C) / spreads) ** 2, axis=2)
+    rest = model.inverse_transform(codes) - 1 / (1 + code_gamma(2) * squares) @ W
+    F = np.hstack([codes, np.ones((200, 1))])
+    np.testing.assert_allclose(F @ np.linalg.lstsq(F, rest)[0], rest, atol=1e-8)
+
+
 @both
 def test_there_are_no_eigenvalues_to_watch(cls):
     """gap_curve_ is empty."""
     assert cls(1, decoder="ridge", random_state=0).fit(make_arc(100)).gap_curve_ == []
+
+
+@pytest.mark.parametrize("name", ["decoder_", "decoder_offset_", "decoder_coef_"])
+def test_a_ridge_has_no_matrices_to_decode_with(name):
+    """They are missing, with a message that names the decoder that has them."""
+    model = DataSpanAKPCA(1, decoder="ridge", random_state=0).fit(make_arc(100))
+    with pytest.raises(AttributeError, match=f"{name} needs decoder='eigenvector'"):
+        getattr(model, name)
+
+
+@pytest.mark.parametrize("name", ["inverse_centers_", "dual_coef_"])
+@both
+def test_an_eigenvector_has_no_centres(cls, name):
+    """They are missing, with a message that names the decoder that has them."""
+    model = cls(1, decoder="eigenvector", n_epochs=1, random_state=0).fit(make_arc(100))
+    with pytest.raises(AttributeError, match=f"{name} needs decoder='ridge'"):
+        getattr(model, name)
 
 
 # ----------------------------------------------------------------- callbacks and interrupts
@@ -488,6 +540,31 @@ def test_an_interrupt_while_all_samples_are_encoded_keeps_the_rounds(cls, chosen
         with pytest.warns(ConvergenceWarning, match="interrupted"):
             model = cls(1, decoder="ridge", random_state=0).fit(X)
     assert error(model, X) < 0.1 * pca_error(X, X, 1)
+
+
+def test_an_interrupt_anywhere_leaves_one_model_as_a_whole(chosen):
+    """At each line of a fit: a model whose curves have a value for each round, and one warning, or
+    no trace."""
+    X, ends = make_arc(30), {"kept": 0, "raised": 0}
+    for at in range(1, 1000):
+        model = AKPCA(1, decoder="ridge", n_epochs=3, random_state=0)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            try:
+                names = ("fit", "_fit_ridge", "learn", "_keep", "_model")
+                happened = fit_interrupted(model, X, at, names)
+            except KeyboardInterrupt:
+                ends["raised"] += 1
+                assert vars(model).keys() == model.get_params().keys()
+                continue
+        if not happened:
+            break
+        ends["kept"] += 1
+        assert [str(w.message)[:11] for w in seen] == ["interrupted"]
+        assert 0 < model.n_iter_ == len(model.loss_curve_) == len(model.monitor_curve_) - 1
+        assert np.isfinite(model.transform(X)).all()
+    assert min(ends.values()) > 10
+    assert at < 999
 
 
 @both
@@ -566,6 +643,31 @@ def test_partial_fit_does_not_go_on_from_a_ridge(cls):
     with pytest.raises(ValueError, match="partial_fit can't go on from decoder='ridge'"):
         model.partial_fit(X)
     np.testing.assert_array_equal(model.transform(X), codes)
+
+
+@pytest.mark.parametrize(("dtype", "huge"), [(np.float64, 1e200), (np.float32, 1e30)])
+@both
+def test_samples_that_overflow_are_refused(cls, dtype, huge):
+    """Far from all samples, where a code can't be found: an error with what is allowed, in words
+    that are true of this decoder."""
+    X = make_arc(100).astype(dtype)
+    model = cls(1, decoder="ridge", random_state=0).fit(X)
+    with pytest.raises(ValueError, match=r"X has entries of up to .* are allowed") as told:
+        model.transform(dtype(huge) * X)
+    assert "codes are squares" not in str(told.value)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@both
+def test_codes_of_any_size_are_decoded(cls, dtype):
+    """Far from all centres, g(t y) - g(0) grows with t, without a warning."""
+    model = cls(1, decoder="ridge", random_state=0).fit(make_arc(100).astype(dtype))
+    top = np.sqrt(np.finfo(dtype).max)
+    codes = np.array([[0], [top / 1e3], [top * 1e3]], dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        zero, large, largest = model.inverse_transform(codes).astype(np.float64)
+    np.testing.assert_allclose((largest - zero) / 1e6, large - zero, rtol=1e-4)
 
 
 @both
