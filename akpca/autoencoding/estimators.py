@@ -8,15 +8,10 @@ from numbers import Integral, Real
 from typing import Self
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
-from sklearn.utils import check_array, check_random_state, gen_batches
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..fitting import Interval, StrOptions, fit_method
+from ..fitting import FLOATS, Encoder, Interval, StrOptions, check_codes, fit_method
 from ..kernels import BLOCK_ROWS
 from ..nystrom import cluster_centers
 from ..pca import principal_axes
@@ -31,7 +26,6 @@ from .training import DIVERGED, Descent, Result
 
 __all__ = ["AKPCA", "DataSpanAKPCA"]
 
-FLOATS = [np.float64, np.float32]
 # Root mean squared norm of normalised samples, about 1 in the first fit, that no step can follow.
 FAR = DIVERGED**0.5
 # As many samples as the report had.
@@ -52,7 +46,7 @@ DESCENT = {
 }
 
 
-class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class _Autoencoder(Encoder):
     """What both estimators share: all but the model, and the choices that depend on it."""
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
@@ -234,7 +228,8 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         The first call also sets mean, scale and start, so it should bring a good number of samples.
         They are not turned to principal axes, since later ones may vary along others, and the last
-        iterate is kept, not the best one.
+        iterate is kept, not the best one. The decoder is the eigenvector; after a fit with another,
+        the descent begins anew.
 
         Parameters
         ----------
@@ -246,12 +241,11 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self : object
         """
         first, work = not hasattr(self, "_model"), self._work_dtype()
-        if not first and isinstance(self._model, RidgeModel):
-            raise ValueError(
-                "partial_fit can't go on from decoder='ridge', which takes all samples at once: "
-                "fit with decoder='eigenvector', or begin with partial_fit"
-            )
         X = self._validated(X, first=first, min_samples=2 if first else 1)
+        if not first and isinstance(self._model, RidgeModel):
+            told = "partial_fit begins anew: it can't go on from decoder='ridge', which takes all "
+            warn_user(told + "samples at once; fit with decoder='eigenvector'", UserWarning)
+            first = True
         # its own, as a call that fails must leave no trace
         stream = deepcopy(getattr(self, "_stream", None))
         stream = stream or (OPTIMIZERS[self.solver](), check_random_state(self.random_state))
@@ -295,7 +289,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, order="C", reset=False)
         if not self.constant_:
-            self._check_signs(X)
+            _check_signs(X, type(self).__name__)
         model = self._model.astype(X.dtype)
         codes = np.empty((len(X), model.n_components), X.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -317,12 +311,7 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X_original : ndarray of shape (n_new, n_features)
         """
         check_is_fitted(self)
-        Y = check_array(X, dtype=FLOATS, order="C", input_name="X", estimator=self)
-        if Y.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"X has {Y.shape[1]} columns, but the codes of this {type(self).__name__} have "
-                f"{self._n_features_out} components"
-            )
+        Y = check_codes(X, self._n_features_out, order="C", estimator=self)
         model = self._model.astype(Y.dtype)
         X_hat = np.empty((len(Y), self.n_features_in_), Y.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -339,13 +328,13 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     @property
     def decoder_(self) -> np.ndarray:
         """B_j, shape (n_components, D, D)."""
-        self._check_descent("decoder_")
+        self._check_decoder("decoder_", "eigenvector")
         return self._matrices(1)[: self._n_features_out]
 
     @property
     def decoder_offset_(self) -> np.ndarray:
         """B_0, shape (D, D)."""
-        self._check_descent("decoder_offset_")
+        self._check_decoder("decoder_offset_", "eigenvector")
         if not self.constant_:
             return np.zeros((self.n_features_in_, self.n_features_in_), self._dtype)
         return self._matrices(1)[-1] * self._dtype.type(self.scale_**2)
@@ -353,24 +342,23 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     @property
     def inverse_centers_(self) -> np.ndarray:
         """c_l, shape (p, n_components)."""
-        model = self._check_ridge("inverse_centers_")
+        self._check_decoder("inverse_centers_", "ridge")
+        model = self._model
         return model.decoder.centers * (model.spreads * self._dtype.type(self.scale_))
 
     @property
     def dual_coef_(self) -> np.ndarray:
         """Weights of the centres, shape (p, d)."""
-        model = self._check_ridge("dual_coef_")
-        weights = model.decoder.weights[: len(model.decoder.centers)]
+        self._check_decoder("dual_coef_", "ridge")
+        decoder = self._model.decoder
+        weights = decoder.weights[: len(decoder.centers)]
         return self._coordinates.backward(weights) - self.mean_
 
-    def _check_ridge(self, name):
-        if not isinstance(self._model, RidgeModel):
-            raise AttributeError(f"{name} needs decoder='ridge': this decoder is an eigenvector")
-        return self._model
-
-    def _check_descent(self, name):
-        if isinstance(self._model, RidgeModel):
-            raise AttributeError(f"{name} needs decoder='eigenvector': this one is a regression")
+    def _check_decoder(self, name, needed):
+        """Refuse an attribute that the other decoder has."""
+        used = "ridge" if isinstance(self._model, RidgeModel) else "eigenvector"
+        if used != needed:
+            raise AttributeError(f"{name} needs decoder={needed!r}: the one fitted is {used!r}")
 
     def _matrices(self, i):
         model = self._model
@@ -394,7 +382,6 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = not self.offset
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     def _validated(self, X, *, first, min_samples):
@@ -423,20 +410,6 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             need = f"init={other!r} needs offset={not self.offset}"
             raise ValueError(f"{need}; use 'auto', {fits!r} or 'random'")
         return X
-
-    def _check_signs(self, X):
-        """Refuse samples that are mostly negative, and warn of others of negative sum."""
-        sums, sizes = X.sum(axis=1), np.abs(X).sum(axis=1)
-        if np.any(sums < -0.5 * sizes):
-            raise ValueError(
-                f"Negative values in data passed to {type(self).__name__}: offset=False can't tell "
-                "x from -x, so that samples which are mostly negative would come back with the "
-                "wrong sign"
-            )
-        if np.any(sums < 0):
-            told = f"{np.sum(sums < 0)} samples have a negative sum"
-            told += "; with offset=False they come back with a positive one"
-            warn_user(told, UserWarning)
 
     def _check_range(self, result, X, why):
         """Refuse samples or codes whose images the precision can't hold."""
@@ -515,6 +488,21 @@ class _Autoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.monitor_curve_, self.gap_curve_ = list(result.monitor_curve), list(result.gap_curve)
         self.best_epoch_, self.n_iter_ = result.best_epoch, result.n_iter
         self._stream = None
+
+
+def _check_signs(X, name):
+    """Refuse samples that are mostly negative, and warn of others of negative sum."""
+    sums, sizes = X.sum(axis=1), np.abs(X).sum(axis=1)
+    if np.any(sums < -0.5 * sizes):
+        raise ValueError(
+            f"Negative values in data passed to {name}: offset=False can't tell "
+            "x from -x, so that samples which are mostly negative would come back with the "
+            "wrong sign"
+        )
+    if np.any(sums < 0):
+        told = f"{np.sum(sums < 0)} samples have a negative sum"
+        told += "; with offset=False they come back with a positive one"
+        warn_user(told, UserWarning)
 
 
 class AKPCA(_Autoencoder):
@@ -701,8 +689,8 @@ class DataSpanAKPCA(_Autoencoder):
         Most dimensions to keep of the span of the z_i z_i^T, those in which landmarks vary most;
         None keeps all but those that rounding blurs.
     decoder, objective, offset, constant, init, solver, learning_rate, precision, n_epochs, \
-batch_size, early_stopping, validation_fraction, n_iter_no_change, warm_start, penalty, noise, noise_level, \
-random_state, verbose, callback
+batch_size, early_stopping, validation_fraction, n_iter_no_change, warm_start, penalty, noise, \
+noise_level, random_state, verbose, callback
         As in `AKPCA`, but the start 'kpca' is kernel PCA within the span.
 
     Attributes
@@ -820,7 +808,7 @@ loss_curve_, monitor_curve_, gap_curve_, best_epoch_, n_iter_, n_features_in_, f
     @property
     def decoder_coef_(self) -> np.ndarray:
         """G, shape (n_components, m)."""
-        self._check_descent("decoder_coef_")
+        self._check_decoder("decoder_coef_", "eigenvector")
         return self._coefficients(self._model.params[1][: self._n_features_out])
 
     @property
