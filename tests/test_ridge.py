@@ -263,22 +263,22 @@ def test_curves_are_followed(cls):
 
 @pytest.mark.parametrize("k", [2, 5, 10])
 @both
-def test_digits_have_less_error_than_pca(cls, k):
+def test_digits_have_half_the_error_of_pca(cls, k):
     """Half of the digits of 8x8, rebuilt by what was learned from the others, by default."""
     X = load_dataset("digits").X
     X, X_new = X[::2], X[1::2]
-    assert error(cls(k, random_state=0).fit(X), X_new) < 0.8 * pca_error(X, X_new, k)
+    assert error(cls(k, random_state=0).fit(X), X_new) < 0.5 * pca_error(X, X_new, k)
 
 
 def test_codes_are_those_with_the_least_error():
-    """No other code of a fine grid is decoded nearer to samples, but by a little, for a few."""
+    """No other code of a fine grid is decoded nearer to samples."""
     X, X_new = make_arc(400), make_arc(100, seed=1)
     model = AKPCA(1, decoder="ridge", random_state=0).fit(X)
     codes = model.transform(X_new)
     grid = np.linspace(1.2 * codes.min(), 1.2 * codes.max(), 4000)[:, None]
     least = np.sum((model.inverse_transform(grid) - X_new[:, None]) ** 2, axis=2).min(axis=1)
     found = np.sum((model.inverse_transform(codes) - X_new) ** 2, axis=1)
-    assert np.mean(found <= 1.001 * least + 1e-9) > 0.95
+    assert np.all(found <= 1.001 * least + 1e-9)
 
 
 @both
@@ -369,7 +369,7 @@ def test_float32_stays_float32(cls):
     codes = single.transform(X.astype(np.float32))
     X_hat = single.inverse_transform(codes)
     assert codes.dtype == X_hat.dtype == single.encoder_.dtype == np.float32
-    assert np.linalg.norm(X_hat - reconstructed(double, X)) < 0.01 * np.linalg.norm(X)
+    assert np.linalg.norm(X_hat - reconstructed(double, X)) < 1e-3 * np.linalg.norm(X)
 
 
 @pytest.mark.parametrize("factor", [1e-100, 1e-3, 1e3, 1e100])
@@ -635,13 +635,26 @@ def test_samples_of_low_rank_are_named(cls):
 
 
 @both
-def test_partial_fit_does_not_go_on_from_a_ridge(cls):
-    """It is refused in words that say what to do, and leaves the model."""
+def test_partial_fit_begins_anew_after_a_ridge(cls):
+    """With a warning, at the line of the user, and to the bit as without the fit before."""
     X = make_arc(100)
-    model = cls(1, decoder="ridge", random_state=0).fit(X)
-    codes = model.transform(X)
-    with pytest.raises(ValueError, match="partial_fit can't go on from decoder='ridge'"):
+    model, fresh = cls(1, random_state=0).fit(X), cls(1, random_state=0).partial_fit(X)
+    with pytest.warns(UserWarning, match="partial_fit begins anew") as caught:
         model.partial_fit(X)
+    assert caught[0].filename == __file__
+    assert model.n_iter_ == len(model.loss_curve_) == 1
+    np.testing.assert_array_equal(model.transform(X), fresh.transform(X))
+    np.testing.assert_array_equal(model.decoder_, fresh.decoder_)
+
+
+@both
+def test_a_batch_that_is_refused_leaves_the_ridge(cls):
+    """What can't begin anew is what it was."""
+    X = make_arc(100)
+    model = cls(1, random_state=0).fit(X)
+    codes = model.transform(X)
+    with pytest.warns(UserWarning, match="anew"), pytest.raises(ValueError, match="minimum of 2"):
+        model.partial_fit(X[:1])
     np.testing.assert_array_equal(model.transform(X), codes)
 
 
