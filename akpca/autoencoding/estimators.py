@@ -134,7 +134,8 @@ class _Autoencoder(Encoder):
         -------
         self : object
         """
-        again = self.warm_start and hasattr(self, "_model")
+        fitted = getattr(self, "_model", None)
+        again = self.warm_start and fitted is not None and not isinstance(fitted, RidgeModel)
         X = self._validated(X, first=not again, min_samples=2)
         rng, dtype = check_random_state(self.random_state), self._work_dtype(len(X))
         if not again and self._takes_ridge(X) and self._fit_ridge(X, rng, dtype):
@@ -296,11 +297,12 @@ class _Autoencoder(Encoder):
             for rows in gen_batches(len(X), BLOCK_ROWS):
                 codes[rows] = model.encode(self._coordinates.forward(X[rows], X.dtype))
             codes *= self.scale_**model.degree
-        self._check_range(codes, X, "codes are squares of samples")
+        why = "codes are squares of samples" if model.degree == 2 else "codes grow with samples"
+        self._check_range(codes, X, why)
         return codes
 
     def inverse_transform(self, X) -> np.ndarray:
-        """Return the samples g(y) of some codes, by converged eigenvectors.
+        """Return the samples g(y) of some codes; eigenvectors are converged.
 
         Parameters
         ----------
@@ -317,7 +319,8 @@ class _Autoencoder(Encoder):
         with np.errstate(over="ignore", invalid="ignore"):
             for rows, Z_hat, _ in model.decode(Y, unit=self.scale_**model.degree):
                 X_hat[rows] = self._coordinates.backward(Z_hat, Y.dtype)
-        self._check_range(X_hat, Y, "samples are roots of codes")
+        why = "samples are roots of codes" if model.degree == 2 else "samples grow with codes"
+        self._check_range(X_hat, Y, why)
         return X_hat
 
     @property
@@ -563,7 +566,8 @@ class AKPCA(_Autoencoder):
         Epochs without a better iterate after which early stopping stops; None goes on to the last
         epoch, as a good part of the gain comes late, when steps are small.
     warm_start : bool, default=False
-        Let `fit` start from the fitted components, with their mean, scale and axes.
+        Let `fit` start from the fitted components, with their mean, scale and axes, if the decoder
+        is the eigenvector.
     penalty : float, default=None
         The part of what components have moved from the start that each epoch takes away, times the
         relative length of its steps; None is 0.15, or 0 for the spectral objective.
@@ -597,7 +601,7 @@ class AKPCA(_Autoencoder):
     monitor_curve_ : list of float
         Mean ||g(f(x)) - x||^2 at the start and after each epoch, of the part held out or of (at
         most 500) samples; the iterate where it is least is kept, and `partial_fit` has none. With
-        'ridge', that of the samples of each round.
+        'ridge', that of the samples of each round, of which the last is kept.
     gap_curve_ : list of float
         The median of lambda_2 / lambda_1 there: near 1, the decoder's answer is hardly defined.
         Empty with 'ridge'.
@@ -803,7 +807,9 @@ loss_curve_, monitor_curve_, gap_curve_, best_epoch_, n_iter_, n_features_in_, f
     @property
     def encoder_coef_(self) -> np.ndarray:
         """H, shape (n_components, m)."""
-        return self._coefficients(self._model.params[0])
+        model = self._model
+        spreads = model.spreads[:, None] if isinstance(model, RidgeModel) else 1
+        return self._coefficients(model.params[0] * spreads)
 
     @property
     def decoder_coef_(self) -> np.ndarray:
@@ -817,8 +823,9 @@ loss_curve_, monitor_curve_, gap_curve_, best_epoch_, n_iter_, n_features_in_, f
         return self._model.span.basis.shape[1]
 
     def _coefficients(self, T):
-        span = self._model.span
-        return span.expand(T)[:, : len(span.landmarks)] / T.dtype.type(self.scale_**2)
+        span, degree = self._model.span, self._model.degree
+        unit = T.dtype.type(self.scale_) ** (4 - degree)
+        return span.expand(T)[:, : len(span.landmarks)] / unit
 
     def _begin_ridge(self, X, rng, dtype):
         coordinates, flops = self._measure(X, dtype, turn=False, constant=1.0)

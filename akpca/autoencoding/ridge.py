@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy import linalg
@@ -131,9 +132,10 @@ class RidgeDecoder:
         (_, k), p, W = Y.shape, len(self.centers), self.weights
         squares = -2 * Y.dtype.type(self.gamma) * self._kernel(Y) ** 2
         lengths = np.empty(k, Y.dtype)
-        for j in range(k):
-            J = (squares * (Y[:, j, None] - self.centers[:, j])) @ W[:p] + W[p + j]
-            lengths[j] = np.sum(J * J) / len(Y)
+        with one_blas_thread(_flops(len(Y), p, W.shape[1])):
+            for j in range(k):
+                J = (squares * (Y[:, j, None] - self.centers[:, j])) @ W[:p] + W[p + j]
+                lengths[j] = np.sum(J * J) / len(Y)
         return lengths
 
     def nearest(self, Z: np.ndarray) -> np.ndarray:
@@ -152,8 +154,7 @@ class RidgeDecoder:
         """
         found, errors = np.empty_like(Y), np.empty(len(Y), Y.dtype)
         unit = 0.5 / np.maximum(slopes, LEAST_RIDGE * max(slopes.max(), np.finfo(Y.dtype).tiny))
-        flops = 2.0 * min(len(Y), SEARCH_ROWS) * len(self.weights) * Z.shape[1]
-        with one_blas_thread(flops=flops):
+        with one_blas_thread(_flops(len(Y), *self.weights.shape)):
             for rows in gen_batches(len(Y), SEARCH_ROWS):
                 found[rows], errors[rows] = self._search(Y[rows], Z[rows], steps, unit)
         return found, errors
@@ -220,17 +221,19 @@ class RidgeModel:
 
     def encode(self, Z: np.ndarray, steps: int = heuristics.ENCODING_STEPS) -> np.ndarray:
         """Return the codes of normalised samples, shape (n, k)."""
-        targets = _along(Z[:, :-1], self.axes)
         Y = np.empty((len(Z), self.n_components), Z.dtype)
-        for rows in gen_batches(len(Z), SEARCH_ROWS):
-            begin = self.basis.features(Z[rows]) @ self.params[0].T
-            Y[rows] = _better(self.searched, begin, targets[rows])
+        with one_blas_thread(_flops(len(Z), *self.searched.weights.shape)):
+            targets = _along(Z[:, :-1], self.axes)
+            for rows in gen_batches(len(Z), SEARCH_ROWS):
+                begin = self.basis.features(Z[rows]) @ self.params[0].T
+                Y[rows] = _better(self.searched, begin, targets[rows])
         return self.searched.search(Y, targets, steps, self.slopes)[0] * self.spreads
 
     def decode(self, Y: np.ndarray, tol: float | None = None, *, unit: float = 1.0):
         """Yield rows, the samples g(y / unit) of codes, and zeros, as there are no eigenvalues."""
         for rows in gen_batches(len(Y), SEARCH_ROWS):
-            Z = self.decoder.decode((Y[rows] / (unit * self.spreads)).astype(Y.dtype))
+            with one_blas_thread(_flops(len(Y), *self.decoder.weights.shape)):
+                Z = self.decoder.decode((Y[rows] / (unit * self.spreads)).astype(Y.dtype))
             yield rows, Z, np.zeros(len(Z))
 
     def matrices(self, T: np.ndarray) -> np.ndarray:
@@ -272,42 +275,54 @@ def learn(
     """
     n, d = len(Z), Z.shape[1] - 1
     axes = min(d, max(heuristics.SEARCHED_AXES, 4 * k))
-    if not turned:
-        axes = principal_axes(Z[:, :-1], axes, random_state=rng)[0].astype(Z.dtype)
-    targets = _along(Z[:, :-1], axes)
-    if targets.shape[1] <= k:
-        return None
-    ridge = _choose_ridge(targets, k, rng)
-    few = rng.permutation(n)[: heuristics.ROUND_SAMPLES]
-    Y, part = _standardised(targets[few, :k]), targets[few]
-    result = Result(None)
-    # what no code can change
-    outside = float(np.sum(Z[few, :-1] ** 2) - np.sum(part**2)) / len(few)
-    result.monitor_curve.append((float(np.sum(part[:, k:] ** 2)) / len(few) + outside) * unit)
-    bar = progress_bar(range(1, n_rounds + 1), shown=title is not None, desc=title)
-    every = few
-    try:
-        for number in bar:
-            Y, error = _round(Y, part, ridge, rng)
-            result.n_iter = result.best_epoch = number
-            result.loss_curve.append((error + outside) * unit)
-            result.monitor_curve.append(result.loss_curve[-1])
-            bar.set_postfix(error=f"{result.loss_curve[-1]:.4g}")
-            if callback is not None:
-                result.model = _model(Y, Z[few], basis, axes, ridge, rng)
-                if callback(result):
-                    break
-        if n > len(few):
-            model = _model(Y, Z[few], basis, axes, ridge, rng)
-            codes = model.encode(Z, heuristics.ROUND_STEPS)
-            Y, every = _standardised(codes / model.spreads), slice(None)
-    except KeyboardInterrupt:
-        if not result.n_iter:
-            raise
-        warn_interrupted(f"in round {result.n_iter + 1}")
-        every = few
-    result.model = _model(Y, Z[every], basis, axes, ridge, rng)
+    with one_blas_thread(_flops(n, heuristics.n_centers(n), axes)):
+        if not turned:
+            axes = principal_axes(Z[:, :-1], axes, random_state=rng)[0].astype(Z.dtype)
+        targets = _along(Z[:, :-1], axes)
+        if targets.shape[1] <= k:
+            return None
+        ridge = _choose_ridge(targets, k, rng)
+        few = rng.permutation(n)[: heuristics.ROUND_SAMPLES]
+        finish = partial(_model, basis=basis, axes=axes, ridge=ridge, rng=rng)
+        part, result = targets[few], Result(None)
+        # what no code can change
+        outside = float(np.sum(Z[few, :-1] ** 2) - np.sum(part**2)) / len(few)
+        result.monitor_curve.append((float(np.sum(part[:, k:] ** 2)) / len(few) + outside) * unit)
+        bar = progress_bar(range(1, n_rounds + 1), shown=title is not None, desc=title)
+        # rounds, samples and their codes, in one assignment: an interrupt may come between two
+        state = 0, few, _standardised(part[:, :k])
+        try:
+            for number in bar:
+                Y, error = _round(state[2], part, ridge, rng)
+                result.loss_curve.append((error + outside) * unit)
+                result.monitor_curve.append(result.loss_curve[-1])
+                state = number, few, Y
+                bar.set_postfix(error=f"{result.loss_curve[-1]:.4g}")
+                if callback is not None:
+                    result.model, result.n_iter, result.best_epoch = (
+                        finish(Y, Z[few]),
+                        number,
+                        number,
+                    )
+                    if callback(result):
+                        break
+            if n > len(few):
+                model = finish(state[2], Z[few])
+                codes = model.encode(Z, heuristics.ROUND_STEPS)
+                state = state[0], slice(None), _standardised(codes / model.spreads)
+        except KeyboardInterrupt:
+            if not state[0]:
+                raise
+            warn_interrupted(f"in round {min(state[0] + 1, n_rounds)}")
+        number, rows, Y = state
+        del result.loss_curve[number:], result.monitor_curve[number + 1 :]
+        result.model, result.n_iter, result.best_epoch = finish(Y, Z[rows]), number, number
     return result
+
+
+def _flops(n, n_centers, n_axes):
+    """Return the operations of a typical product: kernel values of a block with weights."""
+    return 2.0 * min(n, SEARCH_ROWS) * n_centers * n_axes
 
 
 def _round(Y, targets, ridge, rng):
