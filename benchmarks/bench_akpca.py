@@ -26,6 +26,7 @@ from akpca.preimage import RidgePreimage
 
 SEEDS = [0, 1, 2]
 DEGREE_2 = {"kernel": "poly", "degree": 2, "gamma": 1, "coef0": 0, "center": False}
+STOPPED = {"early_stopping": True}
 failures = []
 
 
@@ -223,21 +224,21 @@ def _constant(model):
 
 
 def photographs() -> None:
-    """LFW and Yale faces of 15x15, grey CIFAR-10 of 16x16, k = 10, early stopping."""
+    """LFW and Yale faces of 15x15, grey CIFAR-10 of 16x16, k = 10, also by early stopping."""
     for (name, n, step), options, seed in product(
         (("lfw", 2500, 4), ("yale_faces", 2000, 4), ("cifar10", 4000, 2)),
-        ({}, {"constant": 1.0}, {"constant": 4.0}),
+        ({}, STOPPED, {**STOPPED, "constant": 1.0}, {**STOPPED, "constant": 4.0}),
         SEEDS,
     ):
-        if options and seed != SEEDS[0]:
+        if "constant" in options and seed != SEEDS[0]:
             continue
         X, X_new = photos(name, n, step, seed)
-        model = AKPCA(10, early_stopping=True, random_state=seed, **options).fit(X)
+        model = AKPCA(10, random_state=seed, **options).fit(X)
         ratio = held_out(model, X_new) / linear(X, X_new, 10)
         note = f"c = {_constant(model)}, best epoch {model.best_epoch_} of {model.n_iter_}"
         # a start that is PCA but for some 1e-6 meets the target: hence rounded, and the rest shown
         note += f", 1 {ratio - 1:+.1e}"
-        target = None if options else 1.00
+        target = None if "constant" in options else 1.00
         report(f"{name}, seed {seed}, {options or 'default'}", round(ratio, 3), target, note)
         if not options and seed == SEEDS[0]:
             report("  PCA code + ridge", tuned_ridge(X, X_new, 10) / linear(X, X_new, 10))
