@@ -8,8 +8,8 @@ The decoder is a ridge regression from codes to samples,
 with some of the codes as centres c_l. The code of a sample z is the y that makes ||g(y) - z||^2
 least, found by gradient steps, which begin where a quadratic encoder says, y_j = z^T A_j z, or at
 the centre that is rebuilt most like z. `learn` starts from PCA and takes turns: a decoder for the
-codes, then codes for the decoder. Neither is left to the other's mistakes: a code that an encoder
-gets wrong is mended by the search, and no decoder is learned from codes that it did not choose.
+codes, then codes for the decoder. Neither is left to the other's mistakes: the search mends what
+the encoder gets wrong, and decoders are learned from codes that a decoder has chosen.
 """
 
 from __future__ import annotations
@@ -298,12 +298,9 @@ def learn(
                 result.monitor_curve.append(result.loss_curve[-1])
                 state = number, few, Y
                 bar.set_postfix(error=f"{result.loss_curve[-1]:.4g}")
+                result.n_iter = result.best_epoch = number
                 if callback is not None:
-                    result.model, result.n_iter, result.best_epoch = (
-                        finish(Y, Z[few]),
-                        number,
-                        number,
-                    )
+                    result.model = finish(Y, Z[few])
                     if callback(result):
                         break
             if n > len(few):
@@ -316,7 +313,8 @@ def learn(
             warn_interrupted(f"in round {min(state[0] + 1, n_rounds)}")
         number, rows, Y = state
         del result.loss_curve[number:], result.monitor_curve[number + 1 :]
-        result.model, result.n_iter, result.best_epoch = finish(Y, Z[rows]), number, number
+        result.n_iter = result.best_epoch = number
+        result.model = finish(Y, Z[rows])
     return result
 
 
@@ -418,4 +416,5 @@ def _solve(gram, moments, penalties):
             return linalg.cho_solve(linalg.cho_factor(gram), moments)
         except linalg.LinAlgError:
             # sums in single precision may have rounded small eigenvalues to below 0
-            penalties = 10 * penalties
+            least = np.finfo(gram.dtype).eps * np.trace(gram) / len(gram)
+            penalties = np.maximum(10 * penalties, least)
