@@ -241,12 +241,12 @@ class _Autoencoder(Encoder):
         -------
         self : object
         """
-        first, work = not hasattr(self, "_model"), self._work_dtype()
-        X = self._validated(X, first=first, min_samples=2 if first else 1)
-        if not first and isinstance(self._model, RidgeModel):
+        fitted, work = getattr(self, "_model", None), self._work_dtype()
+        first = fitted is None or isinstance(fitted, RidgeModel)
+        X = self._validated(X, first=fitted is None, min_samples=2 if first else 1)
+        if first and fitted is not None:
             told = "partial_fit begins anew: it can't go on from decoder='ridge', which takes all "
             warn_user(told + "samples at once; fit with decoder='eigenvector'", UserWarning)
-            first = True
         # its own, as a call that fails must leave no trace
         stream = deepcopy(getattr(self, "_stream", None))
         stream = stream or (OPTIMIZERS[self.solver](), check_random_state(self.random_state))

@@ -410,6 +410,12 @@ def _standardised(Y):
 
 
 def _solve(gram, moments, penalties):
-    """Return (gram + penalties)^-1 moments; both are overwritten."""
-    gram[np.diag_indices_from(gram)] += penalties
-    return linalg.cho_solve(linalg.cho_factor(gram.T, overwrite_a=True), moments)
+    """Return (gram + penalties)^-1 moments; the gram matrix is overwritten."""
+    diagonal = gram.diagonal().copy()
+    while True:
+        np.fill_diagonal(gram, diagonal + penalties)
+        try:
+            return linalg.cho_solve(linalg.cho_factor(gram), moments)
+        except linalg.LinAlgError:
+            # sums in single precision may have rounded small eigenvalues to below 0
+            penalties = 10 * penalties
