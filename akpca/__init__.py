@@ -34,6 +34,7 @@ a fit that fails            leaves the estimator as it was
 `eigenvalues_`              of the (centred) kernel matrix, in descending order
 `explained_variance_`       variance of each component; `explained_variance_ratio_` its share
 `encoder_`, `decoder_`      matrices A_j and B_j of an autoencoding model
+`dual_coef_`                weights of a decoder that was learned by kernel ridge regression
 `kernel_`, `gamma_`         the kernel object that was used, and its gamma
 constructors                what is learned, kernel, solver, length, regularisation, then
                             `random_state`, `verbose`, `callback`

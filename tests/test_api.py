@@ -154,7 +154,7 @@ def test_n_iter_counts_passes(cls, X):
 @pytest.mark.parametrize("offset", [True, False])
 def test_encoder_and_decoder_are_matrices(cls, offset, X):
     """Each component has one encoding and one decoding matrix."""
-    model = small(cls, offset=offset).fit(np.abs(X))
+    model = small(cls, offset=offset, decoder="eigenvector").fit(np.abs(X))
     D = X.shape[1] + offset
     assert model.encoder_.shape == model.decoder_.shape == (K, D, D)
 

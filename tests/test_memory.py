@@ -86,11 +86,17 @@ CASES = {
         (3000, 9000),
         lambda n: 8 * n * (9 * 96 + 10 * 5),
     ),
-    "AKPCA": (
+    "AKPCA, eigenvector": (
         SAMPLES,
-        "AKPCA(3, n_epochs=1, random_state=0).fit(X)",
+        "AKPCA(3, decoder='eigenvector', n_epochs=1, random_state=0).fit(X)",
         (5000, 20_000),
         lambda n: 8 * n * 4 * 10,
+    ),
+    "AKPCA, ridge": (
+        SAMPLES,
+        "AKPCA(3, decoder='ridge', n_epochs=1, random_state=0).fit(X)",
+        (5000, 30_000),
+        lambda n: 4 * (3 * n * 11 + (6 * 11 + 8000) * max(1000, n // 10)) + 16 * (n // 10) ** 2,
     ),
     "metrics": (
         "X = rng.integers(0, 255, (n, 100), dtype=np.uint8)",

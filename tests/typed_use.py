@@ -98,7 +98,8 @@ def estimators(X: Array, X_test: Array, kernel: Kernel) -> dict[str, float]:
     hebbian = hebbian.partial_fit(X)
     kha: KernelHebbian = KernelHebbian(2, n_passes=3, callback=stop, random_state=0).fit(X)
     stream: KernelStream = KernelStream(2, budget=20, random_state=0).partial_fit(X)
-    dense: AKPCA = AKPCA(2, n_epochs=2, random_state=0).fit(X)
+    ridge: AKPCA = AKPCA(2, n_epochs=2, random_state=0).fit(X)
+    dense: AKPCA = AKPCA(2, decoder="eigenvector", n_epochs=2, random_state=0).fit(X)
     dense = dense.partial_fit(X)
     span: DataSpanAKPCA = DataSpanAKPCA(2, n_epochs=2, n_landmarks=20, random_state=0).fit(X)
     network: Autoencoder = Autoencoder(2, n_epochs=2, random_state=0).fit(X)
@@ -110,7 +111,8 @@ def estimators(X: Array, X_test: Array, kernel: Kernel) -> dict[str, float]:
         "GeneralizedHebbian": hebbian.transform(X_test),
         "KernelHebbian": kha.transform(X_test),
         "KernelStream": stream.fit(X).transform(X_test),
-        "AKPCA": dense.transform(X_test),
+        "AKPCA": ridge.transform(X_test),
+        "AKPCA, eigenvector": dense.transform(X_test),
         "DataSpanAKPCA": span.transform(X_test),
         "Autoencoder": network.transform(X_test),
     }
@@ -120,7 +122,10 @@ def estimators(X: Array, X_test: Array, kernel: Kernel) -> dict[str, float]:
         "GeneralizedHebbian": reconstruction_error(
             X_test, hebbian.inverse_transform(codes["GeneralizedHebbian"])
         ),
-        "AKPCA": reconstruction_error(X_test, dense.inverse_transform(codes["AKPCA"])),
+        "AKPCA": reconstruction_error(X_test, ridge.inverse_transform(codes["AKPCA"])),
+        "AKPCA, eigenvector": reconstruction_error(
+            X_test, dense.inverse_transform(codes["AKPCA, eigenvector"])
+        ),
     }
     return errors
 

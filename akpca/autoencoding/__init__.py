@@ -4,7 +4,8 @@ PCA compresses x and rebuilds x; degree-2 kernel PCA compresses phi(x) = x x^T a
 Autoencoding kernel PCA (Cohen, Hazan and Ma, 2016) compresses phi(x) and rebuilds x. A code is
 f(x)_j = x^T A_j x, and a decoder adds up M(y) = sum_j y_j B_j, which should be near x x^T, and
 takes its leading eigenpair, g(y) = sqrt(max(lambda, 0)) v. Chapter 08 teaches it with free
-matrices (`AKPCA`), chapter 09 with sums over samples (`DataSpanAKPCA`).
+matrices (`AKPCA`), chapter 09 with sums over samples (`DataSpanAKPCA`). What both do by default
+goes further: the decoder is a regression in a kernel of codes, and the code what it rebuilds best.
 
 =============== ================================================================================
 `estimators`    `AKPCA`, `DataSpanAKPCA`: validate, call the others, keep the results
@@ -14,6 +15,7 @@ matrices (`AKPCA`), chapter 09 with sums over samples (`DataSpanAKPCA`).
 `training`      minibatch descent that keeps the best iterate
 `objectives`    the two losses, their gradients, and the decoder, for a batch
 `optimizers`    SGD, SVRG and Adam
+`ridge`         the decoder in closed form, and the search for codes
 `network`       `Autoencoder`, a plain deep network to compare with
 =============== ================================================================================
 """

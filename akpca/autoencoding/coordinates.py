@@ -51,8 +51,8 @@ class Coordinates:
         if not low < scale < high:
             size, way = ("small", "up") if scale <= low else ("large", "down")
             raise ValueError(
-                f"X is too {size}: codes are squares of its entries, which {X.dtype} can't hold; "
-                f"scale it {way}"
+                f"X is too {size}: codes or errors are squares of its entries, which {X.dtype} "
+                f"can't hold; scale it {way}"
             )
         return cls(mean.astype(X.dtype), scale)
 

@@ -59,7 +59,7 @@ ROUND_SAMPLES = 8000
 SEARCHED_AXES = 100
 # Penalties of weights, in units of the variance of all kernel values, from which held-out samples
 # choose, and PCA. The first is best for images of digits, by .03 over one of ten times as much.
-RIDGES = (3e-3, 0.3, 30.0)
+RIDGES = (3e-3, 0.05, 1.0, 20.0)
 # Samples, of which a fifth is held out, and rounds of that choice.
 CHOICE_SAMPLES, CHOICE_ROUNDS = 2000, 3
 # Axes whose products the quadratic encoder has, and its ridge, in units of its features' mean

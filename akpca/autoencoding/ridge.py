@@ -2,7 +2,8 @@
 
 The decoder is a ridge regression from codes to samples,
 
-    g(y) = W^T (kappa(y, c_1), ..., kappa(y, c_p), y, 1),  kappa(y, c) = 1 / (1 + gamma ||y - c||^2),
+    g(y) = W^T (kappa(y, c_1), ..., kappa(y, c_p), y, 1)
+    kappa(y, c) = 1 / (1 + gamma ||y - c||^2),
 
 with some of the codes as centres c_l. The code of a sample z is the y that makes ||g(y) - z||^2
 least, found by gradient steps, which begin where a quadratic encoder says, y_j = z^T A_j z, or at
@@ -15,9 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy import linalg
+from sklearn.model_selection import KFold
 from sklearn.utils import gen_batches
 
 from ..pca import principal_axes
@@ -129,9 +132,10 @@ class RidgeDecoder:
         (_, k), p, W = Y.shape, len(self.centers), self.weights
         squares = -2 * Y.dtype.type(self.gamma) * self._kernel(Y) ** 2
         lengths = np.empty(k, Y.dtype)
-        for j in range(k):
-            J = (squares * (Y[:, j, None] - self.centers[:, j])) @ W[:p] + W[p + j]
-            lengths[j] = np.sum(J * J) / len(Y)
+        with one_blas_thread(_flops(len(Y), p, W.shape[1])):
+            for j in range(k):
+                J = (squares * (Y[:, j, None] - self.centers[:, j])) @ W[:p] + W[p + j]
+                lengths[j] = np.sum(J * J) / len(Y)
         return lengths
 
     def nearest(self, Z: np.ndarray) -> np.ndarray:
@@ -150,8 +154,7 @@ class RidgeDecoder:
         """
         found, errors = np.empty_like(Y), np.empty(len(Y), Y.dtype)
         unit = 0.5 / np.maximum(slopes, LEAST_RIDGE * max(slopes.max(), np.finfo(Y.dtype).tiny))
-        flops = 2.0 * min(len(Y), SEARCH_ROWS) * len(self.weights) * Z.shape[1]
-        with one_blas_thread(flops=flops):
+        with one_blas_thread(_flops(len(Y), *self.weights.shape)):
             for rows in gen_batches(len(Y), SEARCH_ROWS):
                 found[rows], errors[rows] = self._search(Y[rows], Z[rows], steps, unit)
         return found, errors
@@ -218,17 +221,19 @@ class RidgeModel:
 
     def encode(self, Z: np.ndarray, steps: int = heuristics.ENCODING_STEPS) -> np.ndarray:
         """Return the codes of normalised samples, shape (n, k)."""
-        targets = _along(Z[:, :-1], self.axes)
         Y = np.empty((len(Z), self.n_components), Z.dtype)
-        for rows in gen_batches(len(Z), SEARCH_ROWS):
-            begin = self.basis.features(Z[rows]) @ self.params[0].T
-            Y[rows] = _better(self.searched, begin, targets[rows])
+        with one_blas_thread(_flops(len(Z), *self.searched.weights.shape)):
+            targets = _along(Z[:, :-1], self.axes)
+            for rows in gen_batches(len(Z), SEARCH_ROWS):
+                begin = self.basis.features(Z[rows]) @ self.params[0].T
+                Y[rows] = _better(self.searched, begin, targets[rows])
         return self.searched.search(Y, targets, steps, self.slopes)[0] * self.spreads
 
     def decode(self, Y: np.ndarray, tol: float | None = None, *, unit: float = 1.0):
         """Yield rows, the samples g(y / unit) of codes, and zeros, as there are no eigenvalues."""
         for rows in gen_batches(len(Y), SEARCH_ROWS):
-            Z = self.decoder.decode((Y[rows] / (unit * self.spreads)).astype(Y.dtype))
+            with one_blas_thread(_flops(len(Y), *self.decoder.weights.shape)):
+                Z = self.decoder.decode((Y[rows] / (unit * self.spreads)).astype(Y.dtype))
             yield rows, Z, np.zeros(len(Z))
 
     def matrices(self, T: np.ndarray) -> np.ndarray:
@@ -265,46 +270,59 @@ def learn(
 
     The rounds are on `heuristics.ROUND_SAMPLES` samples at most, and all samples make the last
     decoder. `turned` tells that the axes are principal axes. An interrupt after the first round
-    ends the rounds; `callback` gets the `Result` after each, and a true answer ends them too. Errors
-    are in this `unit`. Samples of rank k, which PCA rebuilds as they are, get None.
+    ends the rounds; `callback` gets the `Result` after each, and a true answer ends them too.
+    Errors are in this `unit`. Samples of rank k, which PCA rebuilds as they are, get None.
     """
     n, d = len(Z), Z.shape[1] - 1
     axes = min(d, max(heuristics.SEARCHED_AXES, 4 * k))
-    if not turned:
-        axes = principal_axes(Z[:, :-1], axes, random_state=rng)[0].astype(Z.dtype)
-    targets = _along(Z[:, :-1], axes)
-    if targets.shape[1] <= k:
-        return None
-    ridge = _choose_ridge(targets, k, rng)
-    few = rng.permutation(n)[: heuristics.ROUND_SAMPLES]
-    Y, part = _standardised(targets[few, :k]), targets[few]
-    result = Result(None)
-    # what no code can change
-    outside = float(np.sum(Z[few, :-1] ** 2) - np.sum(part**2)) / len(few)
-    result.monitor_curve.append((float(np.sum(part[:, k:] ** 2)) / len(few) + outside) * unit)
-    bar = progress_bar(range(1, n_rounds + 1), shown=title is not None, desc=title)
-    every = few
-    try:
-        for number in bar:
-            Y, error = _round(Y, part, ridge, rng)
-            result.n_iter = result.best_epoch = number
-            result.loss_curve.append((error + outside) * unit)
-            result.monitor_curve.append(result.loss_curve[-1])
-            bar.set_postfix(error=f"{result.loss_curve[-1]:.4g}")
-            if callback is not None:
-                result.model = _model(Y, Z[few], basis, axes, ridge, rng)
-                if callback(result):
-                    break
-        if n > len(few):
-            model = _model(Y, Z[few], basis, axes, ridge, rng)
-            Y, every = _standardised(model.encode(Z, heuristics.ROUND_STEPS) / model.spreads), slice(None)
-    except KeyboardInterrupt:
-        if not result.n_iter:
-            raise
-        warn_interrupted(f"in round {result.n_iter + 1}")
-        every = few
-    result.model = _model(Y, Z[every], basis, axes, ridge, rng)
+    with one_blas_thread(_flops(n, heuristics.n_centers(n), axes)):
+        if not turned:
+            axes = principal_axes(Z[:, :-1], axes, random_state=rng)[0].astype(Z.dtype)
+        targets = _along(Z[:, :-1], axes)
+        if targets.shape[1] <= k:
+            return None
+        ridge = _choose_ridge(targets, k, rng)
+        few = rng.permutation(n)[: heuristics.ROUND_SAMPLES]
+        finish = partial(_model, basis=basis, axes=axes, ridge=ridge, rng=rng)
+        part, result = targets[few], Result(None)
+        # what no code can change
+        outside = float(np.sum(Z[few, :-1] ** 2) - np.sum(part**2)) / len(few)
+        result.monitor_curve.append((float(np.sum(part[:, k:] ** 2)) / len(few) + outside) * unit)
+        bar = progress_bar(range(1, n_rounds + 1), shown=title is not None, desc=title)
+        # rounds, samples and their codes, in one assignment: an interrupt may come between two
+        state = 0, few, _standardised(part[:, :k])
+        try:
+            for number in bar:
+                Y, error = _round(state[2], part, ridge, rng)
+                result.loss_curve.append((error + outside) * unit)
+                result.monitor_curve.append(result.loss_curve[-1])
+                state = number, few, Y
+                bar.set_postfix(error=f"{result.loss_curve[-1]:.4g}")
+                if callback is not None:
+                    result.model, result.n_iter, result.best_epoch = (
+                        finish(Y, Z[few]),
+                        number,
+                        number,
+                    )
+                    if callback(result):
+                        break
+            if n > len(few):
+                model = finish(state[2], Z[few])
+                codes = model.encode(Z, heuristics.ROUND_STEPS)
+                state = state[0], slice(None), _standardised(codes / model.spreads)
+        except KeyboardInterrupt:
+            if not state[0]:
+                raise
+            warn_interrupted(f"in round {min(state[0] + 1, n_rounds)}")
+        number, rows, Y = state
+        del result.loss_curve[number:], result.monitor_curve[number + 1 :]
+        result.model, result.n_iter, result.best_epoch = finish(Y, Z[rows]), number, number
     return result
+
+
+def _flops(n, n_centers, n_axes):
+    """Return the operations of a typical product: kernel values of a block with weights."""
+    return 2.0 * min(n, SEARCH_ROWS) * n_centers * n_axes
 
 
 def _round(Y, targets, ridge, rng):
@@ -334,27 +352,38 @@ def _model(Y, Z, basis, axes, ridge, rng):
 
 
 def _choose_ridge(targets, k, rng):
-    """Return the ridge with which held-out samples are rebuilt best; inf is PCA."""
+    """Return the ridge with which held-out samples are rebuilt best; inf is PCA.
+
+    Ridges are tried from the least on, as long as they help. Of few samples, each fifth is held
+    out in its turn, of many only one.
+    """
     some = targets[rng.permutation(len(targets))[: heuristics.CHOICE_SAMPLES]]
-    m = len(some) // 5
-    held_out, some = some[:m], some[m:]
-    center = some.mean(axis=0)
-    held_out, some = held_out - center, some - center
-    if m == 0 or len(some) <= k:
+    if len(some) - len(some) // 5 <= k + 1 or len(some) < 5:
         return np.inf
-    axes, _ = principal_axes(some, k, random_state=rng)
-    best, least = np.inf, np.mean(np.sum((held_out - held_out @ axes @ axes.T) ** 2, axis=1))
+    folds = list(KFold(5).split(some))[: max(1, heuristics.CHOICE_SAMPLES // len(some))]
+    parts = [(some[train], some[test]) for train, test in folds]
+    parts = [(Z - Z.mean(axis=0), Z_new - Z.mean(axis=0)) for Z, Z_new in parts]
+    errors = {}
     for ridge in heuristics.RIDGES:
-        Y = _standardised(some @ axes)
-        for _ in range(heuristics.CHOICE_ROUNDS):
-            Y, _ = _round(Y, some, ridge, rng)
-        decoder = RidgeDecoder.fit(Y, some, heuristics.n_centers(len(Y)), ridge, rng)
-        begin = decoder.nearest(held_out)
-        slopes = decoder.slopes(Y[:SLOPE_SAMPLES])
-        _, errors = decoder.search(begin, held_out, heuristics.ENCODING_STEPS, slopes)
-        if np.mean(errors) < least:
-            best, least = ridge, np.mean(errors)
-    return best
+        errors[ridge] = sum(_held_out_error(Z, Z_new, k, ridge, rng) for Z, Z_new in parts)
+        if errors[ridge] > min(errors.values()):
+            break
+    errors[np.inf] = sum(_held_out_error(Z, Z_new, k, np.inf, rng) for Z, Z_new in parts)
+    return min(errors, key=errors.get)
+
+
+def _held_out_error(Z, Z_new, k, ridge, rng):
+    """Return the mean error of held-out samples after a few rounds with the others."""
+    axes, _ = principal_axes(Z, k, random_state=rng)
+    if np.isinf(ridge) or axes.shape[1] < k:
+        return np.mean(np.sum((Z_new - Z_new @ axes @ axes.T) ** 2, axis=1))
+    Y = _standardised(Z @ axes)
+    for _ in range(heuristics.CHOICE_ROUNDS):
+        Y, _ = _round(Y, Z, ridge, rng)
+    decoder = RidgeDecoder.fit(Y, Z, heuristics.n_centers(len(Y)), ridge, rng)
+    begin, slopes = decoder.nearest(Z_new), decoder.slopes(Y[:SLOPE_SAMPLES])
+    _, errors = decoder.search(begin, Z_new, heuristics.ENCODING_STEPS, slopes)
+    return np.mean(errors)
 
 
 def _better(decoder, Y, Z):
@@ -381,6 +410,12 @@ def _standardised(Y):
 
 
 def _solve(gram, moments, penalties):
-    """Return (gram + penalties)^-1 moments; both are overwritten."""
-    gram[np.diag_indices_from(gram)] += penalties
-    return linalg.cho_solve(linalg.cho_factor(gram.T, overwrite_a=True), moments)
+    """Return (gram + penalties)^-1 moments; the gram matrix is overwritten."""
+    diagonal = gram.diagonal().copy()
+    while True:
+        np.fill_diagonal(gram, diagonal + penalties)
+        try:
+            return linalg.cho_solve(linalg.cho_factor(gram), moments)
+        except linalg.LinAlgError:
+            # sums in single precision may have rounded small eigenvalues to below 0
+            penalties = 10 * penalties
