@@ -21,7 +21,7 @@ from . import heuristics
 from .coordinates import Coordinates
 from .models import DenseModel, Span, SpanModel
 from .optimizers import OPTIMIZERS
-from .ridge import Products, RidgeModel, learn
+from .ridge import Products, RidgeModel, block_flops, learn
 from .training import DIVERGED, Descent, Result
 
 __all__ = ["AKPCA", "DataSpanAKPCA"]
@@ -203,17 +203,19 @@ class _Autoencoder(Encoder):
             state = FitProgress(result.n_iter, n_rounds, self.loss_curve_[-1], self)
             return self.callback(state)
 
-        result = learn(
-            Z,
-            self.n_components,
-            basis,
-            n_rounds,
-            unit=coordinates.scale**2,
-            turned=coordinates.axes is not None,
-            rng=rng,
-            title=type(self).__name__ if self.verbose else None,
-            callback=callback if self.callback else None,
-        )
+        flops = block_flops(Z, self.n_components)
+        with one_blas_thread(flops=flops):
+            result = learn(
+                Z,
+                self.n_components,
+                basis,
+                n_rounds,
+                unit=coordinates.scale**2,
+                turned=coordinates.axes is not None,
+                rng=rng,
+                title=type(self).__name__ if self.verbose else None,
+                callback=callback if self.callback else None,
+            )
         if result is not None:
             self._keep(coordinates, result, X.dtype)
         elif self.decoder == "ridge":

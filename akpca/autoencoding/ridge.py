@@ -25,16 +25,18 @@ from sklearn.utils import gen_batches
 
 from ..pca import principal_axes
 from ..progress import progress_bar, warn_interrupted
-from ..threads import one_blas_thread
+from ..threads import matmul, one_blas_thread, run_in_threads
 from . import heuristics
 from .models import Span
 from .training import Result
 
-__all__ = ["Products", "RidgeDecoder", "RidgeModel", "learn"]
+__all__ = ["Products", "RidgeDecoder", "RidgeModel", "block_flops", "learn"]
 
 # Samples that are searched, and regressed, at a time: with 3,000 centres, the kernel values of a
 # thousand are 12 MB in single precision.
 SEARCH_ROWS, FIT_ROWS = 1000, 2000
+# Products in the sums of a regression from which on they are worth several threads.
+LONG_SUM = 1e11
 # Samples from which the mean slope of a decoder is taken.
 SLOPE_SAMPLES = 200
 # Part of the samples' variance by which all regressions are kept from being singular.
@@ -71,7 +73,8 @@ class RidgeDecoder:
         level = decoder.features(Y[:SEARCH_ROWS])[:, :p].mean(axis=0)
         decoder = replace(decoder, level=level)
         gram, moments = np.zeros((size, size)), np.zeros((size, Z.shape[1]))
-        with one_blas_thread(flops=2.0 * min(n, FIT_ROWS) * size**2):
+        # other threads would wait while kernel values are computed, but for sums that take seconds
+        with one_blas_thread(flops=0.0 if n * size**2 < LONG_SUM else np.inf):
             for rows in gen_batches(n, FIT_ROWS):
                 F = decoder.features(Y[rows])
                 gram += F.T @ F
@@ -132,7 +135,7 @@ class RidgeDecoder:
         (_, k), p, W = Y.shape, len(self.centers), self.weights
         squares = -2 * Y.dtype.type(self.gamma) * self._kernel(Y) ** 2
         lengths = np.empty(k, Y.dtype)
-        with one_blas_thread(_flops(len(Y), p, W.shape[1])):
+        with one_blas_thread():
             for j in range(k):
                 J = (squares * (Y[:, j, None] - self.centers[:, j])) @ W[:p] + W[p + j]
                 lengths[j] = np.sum(J * J) / len(Y)
@@ -159,9 +162,12 @@ class RidgeDecoder:
         """
         found, errors = np.empty_like(Y), np.empty(len(Y), Y.dtype)
         unit = 0.5 / np.maximum(slopes, LEAST_RIDGE * max(slopes.max(), np.finfo(Y.dtype).tiny))
-        with one_blas_thread(_flops(len(Y), *self.weights.shape)):
-            for rows in gen_batches(len(Y), SEARCH_ROWS):
-                found[rows], errors[rows] = self._search(Y[rows], Z[rows], steps, unit)
+
+        def search(rows):
+            found[rows], errors[rows] = self._search(Y[rows], Z[rows], steps, unit)
+
+        flops = 4.0 * steps * len(Y) * self.weights.size
+        run_in_threads(search, list(gen_batches(len(Y), SEARCH_ROWS)), flops)
         return found, errors
 
     def _search(self, Y, Z, steps, unit):
@@ -227,7 +233,7 @@ class RidgeModel:
     def encode(self, Z: np.ndarray, steps: int = heuristics.ENCODING_STEPS) -> np.ndarray:
         """Return the codes of normalised samples, shape (n, k)."""
         Y = np.empty((len(Z), self.n_components), Z.dtype)
-        with one_blas_thread(_flops(len(Z), *self.searched.weights.shape)):
+        with one_blas_thread():
             targets = _along(Z[:, :-1], self.axes)
             for rows in gen_batches(len(Z), SEARCH_ROWS):
                 begin = self.basis.features(Z[rows]) @ self.params[0].T
@@ -237,7 +243,7 @@ class RidgeModel:
     def decode(self, Y: np.ndarray, tol: float | None = None, *, unit: float = 1.0):
         """Yield rows, the samples g(y / unit) of codes, and zeros, as there are no eigenvalues."""
         for rows in gen_batches(len(Y), SEARCH_ROWS):
-            with one_blas_thread(_flops(len(Y), *self.decoder.weights.shape)):
+            with one_blas_thread():
                 Z = self.decoder.decode((Y[rows] / (unit * self.spreads)).astype(Y.dtype))
             yield rows, Z, np.zeros(len(Z))
 
@@ -278,54 +284,58 @@ def learn(
     ends the rounds; `callback` gets the `Result` after each, and a true answer ends them too.
     Errors are in this `unit`. Samples of rank k, which PCA rebuilds as they are, get None.
     """
-    n, d = len(Z), Z.shape[1] - 1
-    axes = min(d, max(heuristics.SEARCHED_AXES, 4 * k))
-    with one_blas_thread(_flops(n, heuristics.n_centers(n), axes)):
+    n, axes = len(Z), _n_searched(Z, k)
+    with one_blas_thread():
         if not turned:
             axes = principal_axes(Z[:, :-1], axes, random_state=rng)[0].astype(Z.dtype)
         targets = _along(Z[:, :-1], axes)
-        if targets.shape[1] <= k:
-            return None
-        ridge = _choose_ridge(targets, k, rng)
-        few = rng.permutation(n)[: heuristics.ROUND_SAMPLES]
-        finish = partial(_model, basis=basis, axes=axes, ridge=ridge, rng=rng)
-        part, result = targets[few], Result(None)
-        # what no code can change
-        outside = float(np.sum(Z[few, :-1] ** 2) - np.sum(part**2)) / len(few)
-        result.monitor_curve.append((float(np.sum(part[:, k:] ** 2)) / len(few) + outside) * unit)
-        bar = progress_bar(range(1, n_rounds + 1), shown=title is not None, desc=title)
-        # rounds, samples and their codes, in one assignment: an interrupt may come between two
-        state = 0, few, _standardised(part[:, :k])
-        try:
-            for number in bar:
-                Y, error = _round(state[2], part, ridge, rng)
-                result.loss_curve.append((error + outside) * unit)
-                result.monitor_curve.append(result.loss_curve[-1])
-                state = number, few, Y
-                bar.set_postfix(error=f"{result.loss_curve[-1]:.4g}")
-                result.n_iter = result.best_epoch = number
-                if callback is not None:
-                    result.model = finish(Y, Z[few])
-                    if callback(result):
-                        break
-            if n > len(few):
-                model = finish(state[2], Z[few])
-                codes = model.encode(Z, heuristics.ROUND_STEPS)
-                state = state[0], slice(None), _standardised(codes / model.spreads)
-        except KeyboardInterrupt:
-            if not state[0]:
-                raise
-            warn_interrupted(f"in round {min(state[0] + 1, n_rounds)}")
-        number, rows, Y = state
-        del result.loss_curve[number:], result.monitor_curve[number + 1 :]
-        result.n_iter = result.best_epoch = number
-        result.model = finish(Y, Z[rows])
+    if targets.shape[1] <= k:
+        return None
+    ridge = _choose_ridge(targets, k, rng)
+    few = rng.permutation(n)[: heuristics.ROUND_SAMPLES]
+    finish = partial(_model, basis=basis, axes=axes, ridge=ridge, rng=rng)
+    part, result = targets[few], Result(None)
+    # what no code can change
+    outside = float(np.sum(Z[few, :-1] ** 2) - np.sum(part**2)) / len(few)
+    result.monitor_curve.append((float(np.sum(part[:, k:] ** 2)) / len(few) + outside) * unit)
+    bar = progress_bar(range(1, n_rounds + 1), shown=title is not None, desc=title)
+    # rounds, samples and their codes, in one assignment: an interrupt may come between two
+    state = 0, few, _standardised(part[:, :k])
+    try:
+        for number in bar:
+            Y, error = _round(state[2], part, ridge, rng)
+            result.loss_curve.append((error + outside) * unit)
+            result.monitor_curve.append(result.loss_curve[-1])
+            state = number, few, Y
+            bar.set_postfix(error=f"{result.loss_curve[-1]:.4g}")
+            result.n_iter = result.best_epoch = number
+            if callback is not None:
+                result.model = finish(Y, Z[few])
+                if callback(result):
+                    break
+        if n > len(few):
+            model = finish(state[2], Z[few])
+            codes = model.encode(Z, heuristics.ROUND_STEPS)
+            state = state[0], slice(None), _standardised(codes / model.spreads)
+    except KeyboardInterrupt:
+        if not state[0]:
+            raise
+        warn_interrupted(f"in round {min(state[0] + 1, n_rounds)}")
+    number, rows, Y = state
+    del result.loss_curve[number:], result.monitor_curve[number + 1 :]
+    result.n_iter = result.best_epoch = number
+    result.model = finish(Y, Z[rows])
     return result
 
 
-def _flops(n, n_centers, n_axes):
-    """Return the operations of a typical product: kernel values of a block with weights."""
-    return 2.0 * min(n, SEARCH_ROWS) * n_centers * n_axes
+def block_flops(Z: np.ndarray, k: int) -> float:
+    """Return the operations of the products of `learn` for a block of samples, shape (n, D + 1)."""
+    return 2.0 * min(len(Z), SEARCH_ROWS) * heuristics.n_centers(len(Z)) * _n_searched(Z, k)
+
+
+def _n_searched(Z, k):
+    """Return the number of axes along which codes are searched for."""
+    return min(Z.shape[1] - 1, max(heuristics.SEARCHED_AXES, 4 * k))
 
 
 def _round(Y, targets, ridge, rng):
@@ -339,10 +349,11 @@ def _round(Y, targets, ridge, rng):
 def _model(Y, Z, basis, axes, ridge, rng):
     """Return encoder and decoder of samples whose codes are known."""
     n, targets = len(Y), Z[:, :-1]
-    # turn codes so that the first ones tell most, as those of PCA, and have its units
-    left, spreads, right = linalg.svd(Y.T @ targets / n, full_matrices=False)
-    left *= np.where(np.abs(right).max(axis=1) > right.max(axis=1), -1, 1)
-    Y = Y @ left
+    with one_blas_thread():
+        # turn codes so that the first ones tell most, as those of PCA, and have its units
+        left, spreads, right = linalg.svd(Y.T @ targets / n, full_matrices=False)
+        left *= np.where(np.abs(right).max(axis=1) > right.max(axis=1), -1, 1)
+        Y = Y @ left
     spreads = np.maximum(spreads, LEAST_RIDGE * max(spreads[0], np.finfo(Y.dtype).tiny))
     decoder = RidgeDecoder.fit(Y, targets, heuristics.n_centers(n), ridge, rng)
     slopes = decoder.along(axes).slopes(Y[:SLOPE_SAMPLES])
@@ -377,14 +388,16 @@ def _choose_ridge(targets, k, rng):
 
 def _held_out_error(Z, Z_new, k, ridge, rng):
     """Return the mean error of held-out samples after a few rounds with the others."""
-    axes, _ = principal_axes(Z, k, random_state=rng)
-    if np.isinf(ridge) or axes.shape[1] < k:
-        return np.mean(np.sum((Z_new - Z_new @ axes @ axes.T) ** 2, axis=1))
-    Y = _standardised(Z @ axes)
+    with one_blas_thread():
+        axes, _ = principal_axes(Z, k, random_state=rng)
+        if np.isinf(ridge) or axes.shape[1] < k:
+            return np.mean(np.sum((Z_new - Z_new @ axes @ axes.T) ** 2, axis=1))
+        Y = _standardised(Z @ axes)
     for _ in range(heuristics.CHOICE_ROUNDS):
         Y, _ = _round(Y, Z, ridge, rng)
     decoder = RidgeDecoder.fit(Y, Z, heuristics.n_centers(len(Y)), ridge, rng)
-    begin, slopes = decoder.nearest(Z_new), decoder.slopes(Y[:SLOPE_SAMPLES])
+    with one_blas_thread():
+        begin, slopes = decoder.nearest(Z_new), decoder.slopes(Y[:SLOPE_SAMPLES])
     _, errors = decoder.search(begin, Z_new, heuristics.ENCODING_STEPS, slopes)
     return np.mean(errors)
 
@@ -405,7 +418,7 @@ def _along(X, axes):
 def _standardised(Y):
     """Return codes of mean 0, variance 1 and no correlation."""
     centred = Y - Y.mean(axis=0, dtype=np.float64)
-    covariance = centred.T @ centred / len(Y)
+    covariance = matmul(centred.T, centred) / len(Y)
     covariance[np.diag_indices_from(covariance)] += LEAST_RIDGE**2 * np.trace(covariance)
     factor = linalg.cholesky(covariance, lower=True)
     turned = linalg.solve_triangular(factor, centred.T, lower=True).T
@@ -418,7 +431,8 @@ def _solve(gram, moments, penalties):
     while True:
         np.fill_diagonal(gram, diagonal + penalties)
         try:
-            return linalg.cho_solve(linalg.cho_factor(gram), moments)
+            with one_blas_thread(flops=float(len(gram)) ** 3 / 30):
+                return linalg.cho_solve(linalg.cho_factor(gram), moments)
         except linalg.LinAlgError:
             # sums in single precision may have rounded small eigenvalues to below 0
             least = np.finfo(gram.dtype).eps * np.trace(gram) / len(gram)
