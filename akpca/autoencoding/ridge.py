@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 from scipy import linalg
@@ -141,15 +141,10 @@ class RidgeDecoder:
                 lengths[j] = np.sum(J * J) / len(Y)
         return lengths
 
-    @cached_property
-    def rebuilt(self) -> np.ndarray:
-        """g(c), shape (p, D)."""
-        return self.decode(self.centers)
-
     def nearest(self, Z: np.ndarray) -> np.ndarray:
         """Return the centres, shape (n, k), that are rebuilt most like samples."""
-        halves = np.sum(self.rebuilt**2, axis=1) / 2
-        return self.centers[np.argmin(halves - Z @ self.rebuilt.T, axis=1)]
+        rebuilt = self.decode(self.centers)
+        return self.centers[np.argmin(np.sum(rebuilt**2, axis=1) / 2 - Z @ rebuilt.T, axis=1)]
 
     def search(
         self, Y: np.ndarray, Z: np.ndarray, steps: int, slopes: np.ndarray
