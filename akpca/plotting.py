@@ -13,14 +13,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 __all__ = [
     "GAIN_STYLES",
     "METHOD_STYLES",
+    "plain_ticks",
     "plot_codes",
     "plot_contours",
+    "plot_curves",
     "plot_error_curves",
     "plot_extremes",
     "plot_geometry",
@@ -35,6 +39,12 @@ Function = Callable[[np.ndarray], np.ndarray]
 # Okabe and Ito's palette, which colour-blind readers can tell apart
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 SKY, PURPLE, BLACK = "#56B4E9", "#CC79A7", "#000000"
+
+# Tol's muted palette, for up to ten classes, its pale grey made dark enough to be seen
+CLASS_COLORS = (
+    *("#332288", "#CC6677", "#117733", "#AA4499", "#999933"),
+    *("#88CCEE", "#882255", "#44AA99", "#DDAA33", "#555555"),
+)
 
 #: Line style of each method, for ``ax.plot(..., **METHOD_STYLES["PCA"])``.
 METHOD_STYLES: dict[str, dict] = {
@@ -135,6 +145,65 @@ def show_images(
     return fig
 
 
+def plot_curves(
+    x: Sequence[float] | np.ndarray,
+    curves: Mapping[str, Sequence[float] | np.ndarray],
+    *,
+    xlabel: str,
+    ylabel: str,
+    log: str = "",
+    styles: Mapping[str, dict] = METHOD_STYLES,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw curves over one axis, each in the style of its method, and return the axes.
+
+    Parameters
+    ----------
+    x : sequence of float
+        Where all curves have their values.
+    curves : mapping of str to sequence of float
+        Name of a curve, as the legend shows it -> its values.
+    xlabel, ylabel : str
+        What the axes show.
+    log : str, default=''
+        The axes with a logarithmic scale, 'x', 'y' or 'xy', with plain numbers as ticks.
+    styles : mapping of str to dict, default=METHOD_STYLES
+        Line style of a curve by its name; others get the next colour of the palette.
+    ax : Axes, default=None
+        Where to draw, by default on a new figure.
+    """
+    if ax is None:
+        _, ax = plt.subplots(figsize=(6, 3.4))
+    for name, values in curves.items():
+        ax.plot(x, values, label=name, **styles.get(name, {}))
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    for axis in log:
+        ax.set(**{f"{axis}scale": "log"})
+    plain_ticks(ax)
+    if len(curves) > 1:
+        ax.legend()
+    return ax
+
+
+def plain_ticks(ax: Axes) -> None:
+    """Write the ticks of logarithmic axes as plain numbers, as far as these are short.
+
+    An axis of less than two decades has ticks at 1, 2 and 5 as well.
+    """
+
+    def plain(value: float, _position: int) -> str:
+        power = np.log10(value)
+        return f"{value:g}" if -4 < power < 5 else f"$10^{{{power:.0f}}}$"
+
+    for axis in (ax.xaxis, ax.yaxis):
+        if axis.get_scale() == "log":
+            low, high = sorted(axis.get_view_interval())
+            steps = (1, 2, 5) if low > 0 and high / low < 100 else (1,)
+            axis.set_major_locator(LogLocator(subs=steps))
+            axis.set_major_formatter(FuncFormatter(plain))
+            axis.set_minor_formatter(NullFormatter())
+
+
 def plot_points(X: np.ndarray, y: np.ndarray, ax: Axes) -> None:
     """Draw two-dimensional points on `ax`, coloured by their (two or three) classes."""
     for label, color in zip(np.unique(y), (RED, BLUE, GREEN), strict=False):
@@ -185,35 +254,25 @@ def plot_codes(codes: Mapping[str, np.ndarray], y: np.ndarray) -> Figure:
     """Draw the first two code coordinates of labelled data, with one panel for each method.
 
     `codes` maps a panel's title to codes of shape (n, k). Each class of `y` is named at the median
-    of its points, so that no legend is needed.
+    of its points, so that no legend is needed: names that cover each other belong to classes that
+    do. A code of one number is drawn against the class.
     """
     classes = np.unique(y)
-    colors = plt.cm.turbo(np.linspace(0.05, 0.95, len(classes)))
+    colors = [CLASS_COLORS[j % len(CLASS_COLORS)] for j in range(len(classes))]
+    halo = [patheffects.withStroke(linewidth=3.5, foreground="white")]
+    font = {"fontsize": 13, "fontweight": "bold", "ha": "center", "va": "center"}
     fig, axes = plt.subplots(1, len(codes), figsize=(4.6 * len(codes), 4.0), squeeze=False)
     for ax, (title, code) in zip(axes[0], codes.items(), strict=True):
-        clouds = [code[y == label, :2] for label in classes]
+        planar = code[:, :2] if code.shape[1] > 1 else np.c_[code, np.searchsorted(classes, y)]
+        clouds = [planar[y == label] for label in classes]
         for points, color in zip(clouds, colors, strict=True):
-            ax.scatter(*points.T, s=7, color=color, alpha=0.45, linewidth=0)
-        middles = np.array([np.median(points, axis=0) for points in clouds])
-        middles = _spread(middles, scale=np.ptp(code[:, :2], axis=0))
-        for label, color, middle in zip(classes, colors, middles, strict=True):
-            box = {"boxstyle": "circle,pad=0.15", "fc": "white", "ec": color, "lw": 1.5}
-            font = {"fontsize": 12, "fontweight": "bold", "color": "black"}
-            ax.text(*middle, str(label), ha="center", va="center", bbox=box, **font)
-        ax.set(xlabel="component 1", ylabel="component 2", title=title)
+            ax.scatter(*points.T, s=11, color=color, alpha=0.75, linewidth=0)
+        for label, color, points in zip(classes, colors, clouds, strict=True):
+            middle = np.median(points, axis=0)
+            ax.text(*middle, str(label), color=color, path_effects=halo, zorder=3, **font)
+        second = "component 2" if code.shape[1] > 1 else "class"
+        ax.set(xlabel="component 1", ylabel=second, title=title)
     return fig
-
-
-def _spread(points: np.ndarray, *, scale: np.ndarray, distance: float = 0.075) -> np.ndarray:
-    """Push points apart until all are `distance` apart in units of `scale`."""
-    points = points / scale
-    for _ in range(100):
-        differences = points[:, None] - points
-        gaps = np.linalg.norm(differences, axis=2) + 1e-9
-        push = np.where(gaps < distance, (distance - gaps) / gaps, 0)
-        np.fill_diagonal(push, 0)
-        points = points + 0.5 * np.einsum("ij,ijk->ik", push, differences)
-    return points * scale
 
 
 def plot_extremes(
@@ -244,3 +303,4 @@ def plot_error_curves(runs: Mapping[str, np.ndarray], ax: Axes) -> None:
             low, high = kept.min(axis=0), kept.max(axis=0)
             ax.fill_between(passes, low, high, color=style["color"], alpha=0.12, linewidth=0)
     ax.set(xlabel="passes", ylabel="excess relative error")
+    plain_ticks(ax)

@@ -37,7 +37,8 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"file_extension": ".py", "mimetype": "text/x-python", "name": "python"},
 }
-CELL_METADATA = {"tags", "jupyter", "mystnb"}
+# `alt` describes a figure to those who can't see it.
+CELL_METADATA = {"alt", "tags", "jupyter", "mystnb"}
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 TRACEBACK_LINES = 15
 SCRATCH = ".tmp"  # ending of a file that is being written
@@ -74,7 +75,7 @@ def title(nb: nbformat.NotebookNode, default: str = "") -> str:
 def normalise(nb: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Bring a notebook to the form in which it is committed, in place.
 
-    Sources, outputs, execution counts, tags and cell ids stay.
+    Sources, outputs, execution counts, tags, alternative texts and cell ids stay.
     """
     nb.metadata = nbformat.from_dict(METADATA)
     nb.nbformat, nb.nbformat_minor = 4, 5

@@ -4,9 +4,11 @@ Nothing is executed here: that the numbers are right is nbval's part, that a not
 with other parameters is ``test_rerun.py``'s.
 """
 
+import ast
 import importlib.util
 import json
 import re
+import statistics
 from pathlib import Path
 
 import nbformat
@@ -15,9 +17,18 @@ import pytest
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-MAX_LINES = 20
+MAX_LINES = 13
+MAX_MEDIAN_LINES = 5
+MAX_WORDS = 2_700
 MAX_BYTES = 1_500_000
 MACHINE = r"\bat 0x[0-9a-f]{6,}|/home/|/root/|/tmp/|/Users/|[A-Z]:\\"
+
+# A result that somebody might have typed in: a number with a fraction, or one with a unit.
+RESULT = re.compile(
+    r"(?<![\w.,^-])(\d*\.\d+|\d+(?:\.\d+)?(?=(?:\s|-)?(?:%|per cent|times|seconds|minutes)))"
+)
+# What is quoted from somebody else's work belongs to that work.
+QUOTED = re.compile(r"report|paper|Günter|Schraudolph|Schölkopf|Mika|Kim|Kloft|Wu|Erdem|Sanger|Oja")
 
 # notebooks/ is not a package, and `build` is also the name of a well-known one.
 spec = importlib.util.spec_from_file_location("notebooks_build", FOLDER / "build.py")
@@ -109,9 +120,84 @@ def test_some_output_is_checked(path):
     assert any(cell.outputs for cell in checked)
 
 
+def lines(cell):
+    return [line for line in cell.source.splitlines() if line.strip()]
+
+
 def test_code_cells_are_short(path):
+    """A cell does one thing."""
+    cells = [cell for cell in code_cells(path) if "parameters" not in tags(cell)]
+    for cell in cells:
+        assert len(lines(cell)) <= MAX_LINES, cell.source
+    assert statistics.median(len(lines(cell)) for cell in cells) <= MAX_MEDIAN_LINES
+
+
+def prose(path):
+    """Return the text of the Markdown cells, without code, formulas and addresses."""
+    text = "\n\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
+    for pattern in (r"(?s)```.*?```", r"(?s)\$\$.*?\$\$", r"`[^`]*`", r"\$[^$]*\$", r"\]\([^)]*\)"):
+        text = re.sub(pattern, " ", text)
+    return text
+
+
+def test_a_chapter_can_be_read_in_one_sitting(path):
+    assert len(prose(path).split()) <= MAX_WORDS
+
+
+def test_figures_have_alternative_text(path):
+    """Who can't see a figure is told what it shows."""
     for cell in code_cells(path):
-        assert len(cell.source.splitlines()) <= MAX_LINES, cell.source
+        if any("image/png" in output.get("data", {}) for output in cell.outputs):
+            alt = cell.metadata.get("alt", "")
+            assert 20 <= len(alt) <= 400, cell.source
+            assert not RESULT.search(alt), "a result changes with the parameters, a text does not"
+
+
+def shown(path):
+    """Return all that code and outputs of a notebook say."""
+    texts = [cell.source for cell in code_cells(path)]
+    for output in outputs(path):
+        data = output.get("data", {})
+        texts += [output.get("text", ""), data.get("text/plain", ""), data.get("text/markdown", "")]
+    return "\n".join(texts)
+
+
+def test_no_result_is_typed_in(path):
+    """A number in the text is one that the notebook shows, or is quoted from a paper."""
+    known = set(re.findall(r"\d*\.\d+|\d+", shown(path)))
+    for paragraph in prose(path).split("\n"):
+        for sentence in re.split(r"(?<=[.:;?!])\s+", paragraph):
+            if not QUOTED.search(paragraph):
+                typed = {found[1] for found in RESULT.finditer(sentence)} - known
+                assert not typed, f"{sorted(typed)} in: {sentence}"
+
+
+def test_what_holds_at_the_defaults_is_asserted_there(path):
+    """A text that is true of the defaults only says so, and a cell below checks it.
+
+    ``at_defaults`` compares all parameters but `progress` with their defaults, so that a run with
+    others neither checks the claim nor fails.
+    """
+    cells = read(path).cells
+    claims = [i for i, cell in enumerate(cells) if "At the defaults" in cell.source]
+    claims = [i for i in claims if cells[i].cell_type == "markdown"]
+    for claim in claims:
+        below = [cell for cell in cells[claim:] if cell.cell_type == "code"][:2]
+        assert any("if at_defaults:" in cell.source for cell in below), cells[claim].source
+    definitions = [
+        (node, ast.unparse(node))
+        for cell in code_cells(path)
+        for node in ast.walk(ast.parse(cell.source))
+        if isinstance(node, ast.Assign) and ast.unparse(node).startswith("at_defaults = ")
+    ]
+    assert len(definitions) == bool(claims)
+    for node, source in definitions:
+        namespace: dict = {}
+        exec(code_cells(path)[0].source, namespace)
+        names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - {"at_defaults"}
+        assert names == set(papermill.inspect_notebook(str(path))) - {"progress"}
+        exec(source, namespace)
+        assert namespace["at_defaults"]
 
 
 def test_figure_of_the_readme_is_the_committed_one(path):

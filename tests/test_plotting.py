@@ -60,8 +60,8 @@ def test_geometry_has_one_panel_for_each_component(points):
     assert drawn == len(X)
 
 
-def test_codes_name_every_class_without_hiding_one():
-    """One label for each class, and no two in the same place even if the classes are."""
+def test_codes_name_every_class_at_its_median():
+    """A name stands where its class is, not where there is room: it must not suggest structure."""
     codes = np.random.default_rng(0).standard_normal((200, 3))
     y = np.repeat(np.arange(10), 20)
     fig = plotting.plot_codes({"one": codes, "two": codes}, y)
@@ -70,9 +70,38 @@ def test_codes_name_every_class_without_hiding_one():
         assert ax.get_xlabel() == "component 1"
         assert ax.get_ylabel() == "component 2"
         assert [text.get_text() for text in ax.texts] == [str(c) for c in range(10)]
-        places = np.array([t.get_position() for t in ax.texts]) / np.ptp(codes[:, :2], axis=0)
-        gaps = np.linalg.norm(places[:, None] - places, axis=2) + np.eye(10)
-        assert gaps.min() > 0.05
+        medians = [np.median(codes[y == c, :2], axis=0) for c in range(10)]
+        np.testing.assert_allclose([text.get_position() for text in ax.texts], medians)
+
+
+def test_codes_of_one_number_are_drawn_against_the_class(points):
+    X, y = points
+    ax = plotting.plot_codes({"one": X[:, :1]}, y).axes[0]
+    assert ax.get_ylabel() == "class"
+    for label, cloud in zip(np.unique(y), ax.collections, strict=True):
+        assert (cloud.get_offsets()[:, 1] == label).all()
+
+
+def test_curves_have_labelled_axes_and_a_legend():
+    """A known method is drawn in its style, and one curve alone needs no legend."""
+    options = dict(xlabel="k", ylabel="error")
+    ax = plotting.plot_curves([1, 2], {"PCA": [3, 4], "other": [5, 6]}, **options)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("k", "error")
+    assert ax.lines[0].get_color() == plotting.METHOD_STYLES["PCA"]["color"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["PCA", "other"]
+    assert plotting.plot_curves([1, 2], {"PCA": [3, 4]}, **options).get_legend() is None
+
+
+def test_logarithmic_ticks_are_plain_numbers():
+    """A reader sees 0.01 and 100, and powers only of what would be long."""
+    ax = plotting.plot_curves([1, 1000], {"PCA": [1e-8, 1]}, xlabel="x", ylabel="y", log="xy")
+    ax.figure.canvas.draw()
+    assert {"1", "10", "100", "1000"} <= {t.get_text() for t in ax.get_xticklabels()}
+    labels = {t.get_text() for t in ax.get_yticklabels()}
+    assert "1" in labels and "$10^{-8}$" in labels
+    ax = plotting.plot_curves([1, 2], {"PCA": [1, 6]}, xlabel="x", ylabel="y", log="y")
+    ax.figure.canvas.draw()
+    assert {"1", "2", "5"} <= {t.get_text() for t in ax.get_yticklabels()}
 
 
 def test_extremes_are_the_lowest_and_the_highest():

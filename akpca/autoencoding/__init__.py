@@ -3,8 +3,8 @@
 PCA compresses x and rebuilds x; degree-2 kernel PCA compresses phi(x) = x x^T and rebuilds phi(x).
 Autoencoding kernel PCA (Cohen, Hazan and Ma, 2016) compresses phi(x) and rebuilds x. A code is
 f(x)_j = x^T A_j x, and a decoder adds up M(y) = sum_j y_j B_j, which should be near x x^T, and
-takes its leading eigenpair, g(y) = sqrt(max(lambda, 0)) v. Chapter 08 teaches it with free
-matrices (`AKPCA`), chapter 09 with sums over samples (`DataSpanAKPCA`). What both do by default
+takes its leading eigenpair, g(y) = sqrt(max(lambda, 0)) v. Chapter 09 teaches it with free
+matrices (`AKPCA`), chapter 10 with sums over samples (`DataSpanAKPCA`). What both do by default
 goes further: the decoder is a regression in a kernel of codes, and the code what it rebuilds best.
 
 =============== ================================================================================
