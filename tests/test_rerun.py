@@ -104,6 +104,23 @@ def test_every_chapter_is_run_again():
     assert set(CASES) == {path.stem for path in NOTEBOOKS}
 
 
+def suggestions():
+    """Return chapters and parameters that the README suggests and that need no other data."""
+    readme = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    for name, last in re.findall(r"(?m)^\| \[.*?\]\(notebooks/(\w+)\.ipynb\).*\| (.*) \|$", readme):
+        for text in re.findall(r"`(\w+=[^`]*)`(?! \(with `AKPCA_DATA`\))", last):
+            yield name, dict(pair.split("=") for pair in text.split())
+
+
+def test_what_the_readme_suggests_is_run():
+    """A reader's first experiment is one of ours."""
+    suggested = list(suggestions())
+    assert len(suggested) >= 8
+    for name, wanted in suggested:
+        runs = [{key: str(value) for key, value in case.items()} for case in CASES[name]]
+        assert any(wanted.items() <= case.items() for case in runs), (name, wanted)
+
+
 def early_error(name, tmp_path, parameters):
     """Return the message with which a notebook refuses parameters, in one of its first cells."""
     with pytest.raises(papermill.PapermillExecutionError) as caught:
