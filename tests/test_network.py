@@ -13,24 +13,41 @@ from akpca.autoencoding.network import Network
 DIGITS = load_dataset("digits").X / 16
 
 
+def objective(network, X, noisy, sparsity, contraction):
+    """Return the objective of training, with the Jacobian of the code by finite differences."""
+    run = lambda Z: network.run(Z)[network.code]  # noqa: E731
+    steps = 1e-5 * np.eye(X.shape[1])
+    jacobian = np.array([(run(noisy + h) - run(noisy - h)) / 2e-5 for h in steps])
+    error = np.mean((network.run(noisy)[-1] - X) ** 2)
+    return (
+        error
+        + sparsity * np.mean(np.abs(run(noisy)))
+        + contraction * np.mean(np.sum(jacobian**2, axis=0))
+    )
+
+
 @pytest.mark.parametrize("activation", ["elu", "tanh"])
-@pytest.mark.parametrize("widths, code", [([4, 2, 4], 1), ([5, 6, 2, 6, 5], 2)])
-def test_gradient_is_that_of_finite_differences(activation, widths, code):
-    """Backpropagation gives the derivative of the mean squared error by every weight and bias."""
+@pytest.mark.parametrize(
+    "widths, code", [([4, 2, 4], 1), ([5, 6, 2, 6, 5], 2), ([4, 6, 5, 3, 5, 6, 4], 3)]
+)
+@pytest.mark.parametrize("sparsity, contraction", [(0, 0), (0.7, 0), (0, 0.4), (0.3, 0.2)])
+def test_gradient_is_that_of_finite_differences(activation, widths, code, sparsity, contraction):
+    """Backpropagation gives the derivative of the objective by every weight and bias."""
     rng = np.random.RandomState(0)
     network = Network(widths, code, activation, np.dtype(np.float64))
     network.draw(rng)
     X, noisy = rng.standard_normal((2, 7, widths[0]))
-    loss, gradient = network.gradient(X, noisy)
+    penalties = dict(sparsity=sparsity, contraction=contraction)
+    loss, gradient = network.gradient(X, noisy, **penalties)
     assert loss == pytest.approx(np.sum((network.run(noisy)[-1] - X) ** 2))
-    h, start = 1e-6, network.theta.copy()
+    h, start = 1e-5, network.theta.copy()
     for i in range(len(start)):
         sides = []
         for sign in (1, -1):
             network.theta[:] = start
             network.theta[i] += sign * h
-            sides.append(np.mean((network.run(noisy)[-1] - X) ** 2))
-        assert gradient[i] == pytest.approx((sides[0] - sides[1]) / (2 * h), abs=1e-8)
+            sides.append(objective(network, X, noisy, **penalties))
+        assert gradient[i] == pytest.approx((sides[0] - sides[1]) / (2 * h), abs=2e-7)
 
 
 def test_code_and_output_are_linear():
@@ -84,6 +101,33 @@ def test_noise_and_weight_decay_regularise():
     plain = error()
     assert error(noise_level=0.3) > 1.2 * plain
     assert error(weight_decay=50.0) > 1.2 * plain
+
+
+def test_a_sparsity_penalty_makes_codes_sparse():
+    """A larger part of a code is close to 0, by the ratio of its two norms."""
+
+    def share(sparsity):
+        model = Autoencoder(80, n_epochs=60, random_state=0, weight_decay=1.0, sparsity=sparsity)
+        codes = np.abs(model.fit(DIGITS[:600]).transform(DIGITS[:600]))
+        return np.mean(codes < 0.1 * codes.max(axis=1, keepdims=True))
+
+    assert share(0.3) > share(0.0) + 0.2
+
+
+def test_a_contractive_penalty_makes_codes_insensitive():
+    """A small change of a sample moves its code less, in units of the spread of codes."""
+    rng = np.random.default_rng(0)
+    X = DIGITS[:600]
+    noisy = X + 0.1 * rng.standard_normal(X.shape)
+
+    def sensitivity(contraction):
+        model = Autoencoder(
+            4, n_epochs=40, random_state=0, weight_decay=1.0, contraction=contraction
+        ).fit(X)
+        codes = model.transform(X)
+        return np.mean((model.transform(noisy) - codes) ** 2) / codes.var(axis=0).mean()
+
+    assert sensitivity(0.1) < 0.7 * sensitivity(0.0)
 
 
 def test_divergence_is_reported_and_the_best_weights_are_kept():

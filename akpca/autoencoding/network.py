@@ -83,12 +83,24 @@ class Network:
         np.maximum(H, 0, out=H)
         H += negative
 
-    def gradient(self, X: np.ndarray, noisy: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the sum of ||g(f(noisy)) - x||^2 over a batch, and the gradient of its mean.
+    def _slope(self, H):
+        """Return s'(a) by h = s(a): 1 - h^2 for tanh, 1 or h + 1 for ELU."""
+        return 1 - H * H if self.activation == "tanh" else np.minimum(H, 0) + 1
 
-        The gradient has the shape of `theta`. The mean is over samples and features.
+    def _bend(self, H):
+        """Return s''(a) by h = s(a): -2 h (1 - h^2) for tanh, 0 or h + 1 for ELU."""
+        return -2 * H * (1 - H * H) if self.activation == "tanh" else np.where(H < 0, H + 1, 0)
+
+    def gradient(
+        self, X: np.ndarray, noisy: np.ndarray, *, sparsity: float = 0.0, contraction: float = 0.0
+    ) -> tuple[float, np.ndarray]:
+        """Return the sum of ||g(f(noisy)) - x||^2 over a batch, and the gradient of the objective.
+
+        The gradient has the shape of `theta`. The objective is the mean of squared errors over
+        samples and features, plus `sparsity` times the mean of |y| over samples and code
+        coordinates, plus `contraction` times the mean of ||dy_j/dx||^2 over the same.
         """
-        outputs, layers = self.run(noisy), self.layers
+        outputs, layers, code = self.run(noisy), self.layers, self.code
         result = np.empty_like(self.theta)
         gradients = self._views(result)
         D = outputs[-1] - X
@@ -96,15 +108,45 @@ class Network:
         D *= 2 / X.size
         for i in range(len(layers), 0, -1):
             H, (W, _), (dW, db) = outputs[i - 1], layers[i - 1], gradients[i - 1]
+            if i == code and sparsity:
+                D += sparsity / D.size * np.sign(outputs[code])
+            if i == code and contraction:
+                by_weights, by_sums = self._contraction(outputs, contraction)
+            elif i < code and contraction:
+                D += by_sums[i - 1]
             np.matmul(H.T, D, out=dW)
             np.sum(D, axis=0, out=db)
+            if i <= code and contraction:
+                dW += by_weights[i - 1]
             if i == 1:
                 break
             D = D @ W.T
-            if i - 1 != self.code:
-                # s' by s: 1 - h^2 for tanh, 1 or h + 1 for ELU
-                D *= 1 - H * H if self.activation == "tanh" else np.minimum(H, 0) + 1
+            if i - 1 != code:
+                D *= self._slope(H)
         return loss, result
+
+    def _contraction(self, outputs, weight):
+        """Return the gradients of the contractive penalty, by W_1 .. and by a_1 .. of the encoder.
+
+        The Jacobian of a code is J = P_0, where P_l = Q_{l+1} W_{l+1}^T, Q_l = P_l diag(s'(a_l))
+        and P_L is the transpose of the code's weights; then the same chain is walked back.
+        """
+        weights = [W for W, _ in self.layers[: self.code]]
+        hidden, (b, k) = outputs[1 : self.code], outputs[self.code].shape
+        slopes = [self._slope(H)[:, None] for H in hidden]
+        P = [np.broadcast_to(weights[-1].T, (b, *weights[-1].T.shape))]
+        Q: list[np.ndarray] = []
+        for W, slope in zip(weights[-2::-1], slopes[::-1], strict=True):
+            Q.insert(0, P[0] * slope)
+            P.insert(0, Q[0] @ W.T)
+        D = 2 * weight / (b * k) * P[0]
+        by_weights, by_sums = [], []
+        for W, slope, H, P_l, Q_l in zip(weights, slopes, hidden, P[1:], Q, strict=False):
+            by_weights.append(D.reshape(b * k, -1).T @ Q_l.reshape(b * k, -1))
+            D = D @ W
+            by_sums.append(self._bend(H) * np.sum(D * P_l, axis=1))
+            D = D * slope
+        return [*by_weights, D.sum(axis=0).T], by_sums
 
 
 class Autoencoder(Encoder):
@@ -129,6 +171,13 @@ class Autoencoder(Encoder):
     noise_level : float, default=0.0
         Standard deviation of Gaussian noise, in units of X, added to what is encoded in training:
         a denoising autoencoder.
+    sparsity : float, default=0.0
+        Weight of the mean of |y_j|, beside the mean squared error of (x - mean_) / scale_: a
+        sparse autoencoder, most of whose code is about 0 for any one sample.
+    contraction : float, default=0.0
+        Weight of the mean of ||dy_j/dx||^2: a contractive autoencoder, whose code changes little
+        with x. Costs k times as much as the rest of a step. Both penalties can be evaded by an
+        encoder of small and a decoder of large weights; `weight_decay` prevents that.
     n_epochs : int, default=50
         Passes over the samples.
     batch_size : int, default=100
@@ -163,7 +212,8 @@ class Autoencoder(Encoder):
     References
     ----------
     Hinton and Salakhutdinov, "Reducing the dimensionality of data with neural networks",
-    Science 313, 2006.
+    Science 313, 2006. Rifai, Vincent, Muller, Glorot and Bengio, "Contractive auto-encoders",
+    ICML 2011.
 
     Examples
     --------
@@ -181,6 +231,8 @@ class Autoencoder(Encoder):
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "noise_level": [Interval(Real, 0, None, closed="left")],
+        "sparsity": [Interval(Real, 0, None, closed="left")],
+        "contraction": [Interval(Real, 0, None, closed="left")],
         "n_epochs": [COUNT],
         "batch_size": [COUNT],
         "validation_fraction": [Interval(Real, 0, 1, closed="left")],
@@ -198,6 +250,8 @@ class Autoencoder(Encoder):
         learning_rate=2e-3,
         weight_decay=0.0,
         noise_level=0.0,
+        sparsity=0.0,
+        contraction=0.0,
         n_epochs=50,
         batch_size=100,
         validation_fraction=0.1,
@@ -211,6 +265,8 @@ class Autoencoder(Encoder):
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.noise_level = noise_level
+        self.sparsity = sparsity
+        self.contraction = contraction
         self.n_epochs = n_epochs
         self.batch_size = batch_size
         self.validation_fraction = validation_fraction
@@ -308,7 +364,9 @@ class Autoencoder(Encoder):
                 X = noisy = Z[order[rows]]
                 if noise:
                     noisy = X + noise * rng.standard_normal(X.shape).astype(X.dtype)
-                loss, gradient = network.gradient(X, noisy)
+                loss, gradient = network.gradient(
+                    X, noisy, sparsity=self.sparsity, contraction=self.contraction
+                )
                 total += loss
                 if not np.isfinite(loss):
                     raise FloatingPointError
