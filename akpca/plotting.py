@@ -229,7 +229,7 @@ def plot_round_trip(
     axes[1].bar(np.arange(1, len(y) + 1), y, color=BLUE)
     axes[1].axhline(0, color=BLACK, linewidth=0.8)
     axes[1].xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    axes[1].set(xlabel="coordinate of the code")
+    axes[1].set(xlabel="coordinate of the code", ylabel="value")
     return fig
 
 
