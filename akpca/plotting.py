@@ -140,9 +140,8 @@ def show_images(
             ax.grid(False)
         axes_row[0].set_ylabel(label, rotation=0, ha="right", va="center")
         for ax, image in zip(axes_row, images, strict=False):
-            size = np.abs(image).max() or 1
-            colors = dict(cmap="RdBu_r", vmin=-size, vmax=size) if signed else dict(vmin=0, vmax=1)
-            ax.imshow(np.reshape(image, image_shape), interpolation="nearest", **colors)
+            size = (np.abs(image).max() or 1) if signed else None
+            _draw_image(ax, np.reshape(image, image_shape), size)
     for ax, title in zip(axes[0], column_titles or (), strict=False):
         ax.set_title(title, loc="center", fontsize=10)
     return fig
@@ -225,7 +224,7 @@ def plot_round_trip(
     for ax, title, image in zip(axes, titles, (x, None, x_hat), strict=True):
         ax.set_title(title, loc="center")
         if image is not None:
-            _draw_image(ax, image.reshape(image_shape), vmin=0, vmax=1)
+            _draw_image(ax, image.reshape(image_shape))
     axes[1].bar(np.arange(1, len(y) + 1), y, color=BLUE)
     axes[1].axhline(0, color=BLACK, linewidth=0.8)
     axes[1].xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
@@ -290,9 +289,9 @@ def plot_build_up(
     for ax in axes.flat:
         ax.set_axis_off()
     for j, total in enumerate(sums):
-        top = dict(vmin=0, vmax=1) if j == 0 else dict(cmap="RdBu_r", vmin=-size, vmax=size)
-        _draw_image(axes[0, j], (terms[j - 1] if j else mean).reshape(image_shape), **top)
-        _draw_image(axes[1, j], total.reshape(image_shape), vmin=0, vmax=1)
+        top, scale = (terms[j - 1], size) if j else (mean, None)
+        _draw_image(axes[0, j], top.reshape(image_shape), scale)
+        _draw_image(axes[1, j], total.reshape(image_shape))
         sign = "−" if j and code[j - 1] < 0 else "+"
         label = f"{sign} {abs(code[j - 1]):.1f} $v_{{{j}}}$" if j else "$\\bar x$"
         axes[0, j].set_title(label, loc="center", fontsize=10)
@@ -300,13 +299,20 @@ def plot_build_up(
         row[0].set_axis_on()
         row[0].set_ylabel(name, rotation=0, ha="right", va="center")
     if original is not None:
-        _draw_image(axes[1, -1], original.reshape(image_shape), vmin=0, vmax=1)
+        _draw_image(axes[1, -1], original.reshape(image_shape))
         axes[1, -1].set_title("original", loc="center", fontsize=10)
     return fig
 
 
-def _draw_image(ax: Axes, image: np.ndarray, **colors) -> None:
-    """Draw an image without ticks, frame and grid."""
+def _draw_image(ax: Axes, image: np.ndarray, size: float | None = None) -> None:
+    """Draw an image without ticks, frame and grid: from 0 to 1 or, if signed, up to `size`."""
+    colors = {"vmin": 0, "vmax": 1} if size is None else {"vmin": -size, "vmax": size}
+    if size is None:
+        image = np.clip(image, 0, 1)
+    elif image.ndim == 3:  # colours have no colour map: zero is grey
+        image = 0.5 + 0.5 * image / size
+    else:
+        colors["cmap"] = "RdBu_r"
     ax.imshow(image, interpolation="nearest", **colors)
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_visible(False)

@@ -46,6 +46,16 @@ def test_signed_images_are_symmetric_about_zero():
     assert fig.axes[1].images[0].get_clim() == (-1, 1)
 
 
+def test_colours_stay_in_their_range(caplog):
+    """Colours have no colour map: values beyond 0 and 1 are cut, and a signed zero is grey."""
+    image = np.array([[-0.5, 0.0, 1.5]])
+    grey = plotting.show_images({"x": image}, (1, 1, 3)).axes[0].images[0].get_array()
+    np.testing.assert_allclose(grey.ravel(), [0, 0, 1])
+    fig = plotting.show_images({"v": image}, (1, 1, 3), signed=True)
+    np.testing.assert_allclose(fig.axes[0].images[0].get_array().ravel(), [1 / 3, 1 / 2, 1])
+    assert not caplog.records
+
+
 def test_geometry_has_one_panel_for_each_component(points):
     """Each component gets a labelled panel with all the points."""
     X, y = points
@@ -84,12 +94,12 @@ def test_best_line_is_where_least_is_lost():
 def test_build_up_adds_term_after_term():
     """The lower row holds the partial sums, from the mean to the reconstruction."""
     mean, V = np.full(4, 0.5), np.eye(4)[:2]
-    fig = plotting.plot_build_up(mean, V, np.array([3.0, -2.0]), (2, 2), original=mean)
+    fig = plotting.plot_build_up(mean, V, np.array([0.3, -0.2]), (2, 2), original=mean)
     assert len(fig.axes) == 2 * 4
     sums = [fig.axes[4 + j].images[0].get_array().ravel() for j in range(3)]
     np.testing.assert_allclose(sums[0], mean)
-    np.testing.assert_allclose(sums[2], np.array([3.5, -1.5, 0.5, 0.5]))
-    assert fig.axes[2].get_title() == "− 2.0 $v_{2}$"
+    np.testing.assert_allclose(sums[2], [0.8, 0.3, 0.5, 0.5])
+    assert fig.axes[2].get_title() == "− 0.2 $v_{2}$"
 
 
 def test_codes_name_every_class_at_its_median():
