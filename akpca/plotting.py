@@ -16,12 +16,14 @@ import numpy as np
 from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 __all__ = [
     "GAIN_STYLES",
     "METHOD_STYLES",
     "plain_ticks",
+    "plot_best_line",
+    "plot_build_up",
     "plot_codes",
     "plot_contours",
     "plot_curves",
@@ -29,6 +31,7 @@ __all__ = [
     "plot_extremes",
     "plot_geometry",
     "plot_points",
+    "plot_round_trip",
     "show_images",
     "use_style",
 ]
@@ -137,9 +140,8 @@ def show_images(
             ax.grid(False)
         axes_row[0].set_ylabel(label, rotation=0, ha="right", va="center")
         for ax, image in zip(axes_row, images, strict=False):
-            size = np.abs(image).max() or 1
-            colors = dict(cmap="RdBu_r", vmin=-size, vmax=size) if signed else dict(vmin=0, vmax=1)
-            ax.imshow(np.reshape(image, image_shape), interpolation="nearest", **colors)
+            size = (np.abs(image).max() or 1) if signed else None
+            _draw_image(ax, np.reshape(image, image_shape), size)
     for ax, title in zip(axes[0], column_titles or (), strict=False):
         ax.set_title(title, loc="center", fontsize=10)
     return fig
@@ -208,6 +210,113 @@ def plot_points(X: np.ndarray, y: np.ndarray, ax: Axes) -> None:
     """Draw two-dimensional points on `ax`, coloured by their (two or three) classes."""
     for label, color in zip(np.unique(y), (RED, BLUE, GREEN), strict=False):
         ax.scatter(*X[y == label].T, s=12, color=color, edgecolor="white", linewidth=0.3)
+
+
+def plot_round_trip(
+    x: np.ndarray, y: np.ndarray, x_hat: np.ndarray, image_shape: tuple[int, ...]
+) -> Figure:
+    """Show what an encoder and a decoder do to an image: the image, its code, the image decoded.
+
+    `x` and `x_hat` have shape (d,), `y` has shape (k,) and is drawn as bars.
+    """
+    fig, axes = plt.subplots(1, 3, figsize=(8.5, 2.2), width_ratios=(1, 2, 1))
+    titles = ("$x$", "$y = f(x)$", "$\\hat x = g(y)$")
+    for ax, title, image in zip(axes, titles, (x, None, x_hat), strict=True):
+        ax.set_title(title, loc="center")
+        if image is not None:
+            _draw_image(ax, image.reshape(image_shape))
+    axes[1].bar(np.arange(1, len(y) + 1), y, color=BLUE)
+    axes[1].axhline(0, color=BLACK, linewidth=0.8)
+    axes[1].xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes[1].set(xlabel="coordinate of the code", ylabel="value")
+    return fig
+
+
+def plot_best_line(
+    points: np.ndarray, angles: np.ndarray, lost: np.ndarray, captured: np.ndarray
+) -> Figure:
+    """Draw points with the line through 0 that loses least, and what lines of all angles lose.
+
+    `points`, shape (n, 2), are centred; `lost` and `captured` are sums of squares, in the order of
+    `angles`, in radians.
+    """
+    best = angles[np.argmin(lost)]
+    direction = np.array([np.cos(best), np.sin(best)])
+    feet = np.outer(points @ direction, direction)
+    ends = 1.15 * np.abs(points @ direction).max() * np.array([-1, 1])
+    fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.3), width_ratios=(1, 1.2))
+    left.plot(*np.stack([points, feet], axis=1).T, color="0.6", linewidth=1)
+    left.plot(*np.outer(ends, direction).T, color=RED)
+    left.scatter(*points.T, s=12, color=BLUE, zorder=3)
+    left.set(xlabel="$x_1$", ylabel="$x_2$", aspect="equal", title="the best line")
+    right.plot(np.degrees(angles), captured, color=GREEN, label="captured")
+    right.plot(np.degrees(angles), lost, color=ORANGE, label="lost")
+    right.axvline(np.degrees(best), color=RED, linewidth=1, label="the best line")
+    right.set(
+        xlabel="angle of the line (degrees)", ylabel="sum of squares", xticks=range(0, 181, 45)
+    )
+    right.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return fig
+
+
+def plot_build_up(
+    mean: np.ndarray,
+    components: np.ndarray,
+    code: np.ndarray,
+    image_shape: tuple[int, ...],
+    *,
+    original: np.ndarray | None = None,
+) -> Figure:
+    """Show how an image is built: mean + y_1 v_1 + ... in one row, the sums so far in another.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (d,)
+        Where the sum starts.
+    components : ndarray of shape (k, d)
+        v_1, ..., v_k.
+    code : ndarray of shape (k,)
+        y_1, ..., y_k. The terms y_j v_j share one blue-red scale about zero.
+    image_shape : tuple of int
+        As in :func:`show_images`.
+    original : ndarray of shape (d,), default=None
+        The image to compare with, in a last column.
+    """
+    terms = code[:, None] * components
+    sums = mean + np.r_[np.zeros((1, len(mean))), np.cumsum(terms, axis=0)]
+    n_columns, size = len(sums) + (original is not None), np.abs(terms).max() or 1
+    fig, axes = plt.subplots(2, n_columns, figsize=(1.05 * n_columns + 0.6, 2.7), squeeze=False)
+    for ax in axes.flat:
+        ax.set_axis_off()
+    for j, total in enumerate(sums):
+        top, scale = (terms[j - 1], size) if j else (mean, None)
+        _draw_image(axes[0, j], top.reshape(image_shape), scale)
+        _draw_image(axes[1, j], total.reshape(image_shape))
+        sign = "−" if j and code[j - 1] < 0 else "+"
+        label = f"{sign} {abs(code[j - 1]):.1f} $v_{{{j}}}$" if j else "$\\bar x$"
+        axes[0, j].set_title(label, loc="center", fontsize=10)
+    for row, name in zip(axes, ("term", "sum so far"), strict=True):
+        row[0].set_axis_on()
+        row[0].set_ylabel(name, rotation=0, ha="right", va="center")
+    if original is not None:
+        _draw_image(axes[1, -1], original.reshape(image_shape))
+        axes[1, -1].set_title("original", loc="center", fontsize=10)
+    return fig
+
+
+def _draw_image(ax: Axes, image: np.ndarray, size: float | None = None) -> None:
+    """Draw an image without ticks, frame and grid: from 0 to 1 or, if signed, up to `size`."""
+    colors = {"vmin": 0, "vmax": 1} if size is None else {"vmin": -size, "vmax": size}
+    if size is None:
+        image = np.clip(image, 0, 1)
+    elif image.ndim == 3:  # colours have no colour map: zero is grey
+        image = 0.5 + 0.5 * image / size
+    else:
+        colors["cmap"] = "RdBu_r"
+    ax.imshow(image, interpolation="nearest", **colors)
+    ax.set(xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
+    ax.grid(False)
 
 
 def plot_contours(

@@ -46,6 +46,16 @@ def test_signed_images_are_symmetric_about_zero():
     assert fig.axes[1].images[0].get_clim() == (-1, 1)
 
 
+def test_colours_stay_in_their_range(caplog):
+    """Colours have no colour map: values beyond 0 and 1 are cut, and a signed zero is grey."""
+    image = np.array([[-0.5, 0.0, 1.5]])
+    grey = plotting.show_images({"x": image}, (1, 1, 3)).axes[0].images[0].get_array()
+    np.testing.assert_allclose(grey.ravel(), [0, 0, 1])
+    fig = plotting.show_images({"v": image}, (1, 1, 3), signed=True)
+    np.testing.assert_allclose(fig.axes[0].images[0].get_array().ravel(), [1 / 3, 1 / 2, 1])
+    assert not caplog.records
+
+
 def test_geometry_has_one_panel_for_each_component(points):
     """Each component gets a labelled panel with all the points."""
     X, y = points
@@ -58,6 +68,38 @@ def test_geometry_has_one_panel_for_each_component(points):
     assert all(ax.get_xlabel() == "$x_1$" for ax in fig.axes)
     drawn = sum(len(c.get_offsets()) for c in fig.axes[0].collections if len(c.get_offsets()) > 1)
     assert drawn == len(X)
+
+
+def test_round_trip_shows_image_code_and_image():
+    """Two images with the code between them, one bar for each of its numbers."""
+    fig = plotting.plot_round_trip(np.zeros(6), np.array([2.0, -1.0]), np.ones(6), (2, 3))
+    assert [len(ax.images) for ax in fig.axes] == [1, 0, 1]
+    assert [bar.get_height() for bar in fig.axes[1].patches] == [2, -1]
+    assert fig.axes[1].get_xlabel()
+
+
+def test_best_line_is_where_least_is_lost():
+    """The line is drawn at the angle that loses least, with a whisker for each point."""
+    points = np.array([[-1.0, -1.0], [1.0, 1.0]])
+    angles = np.radians([0, 45, 90])
+    fig = plotting.plot_best_line(points, angles, np.array([2, 0, 2]), np.array([2, 4, 2]))
+    left, right = fig.axes
+    assert len(left.lines) == len(points) + 1
+    x, y = left.lines[-1].get_data()
+    np.testing.assert_allclose(x, y)
+    np.testing.assert_allclose(right.lines[-1].get_xdata(), 45)
+    assert all(ax.get_xlabel() and ax.get_ylabel() for ax in fig.axes)
+
+
+def test_build_up_adds_term_after_term():
+    """The lower row holds the partial sums, from the mean to the reconstruction."""
+    mean, V = np.full(4, 0.5), np.eye(4)[:2]
+    fig = plotting.plot_build_up(mean, V, np.array([0.3, -0.2]), (2, 2), original=mean)
+    assert len(fig.axes) == 2 * 4
+    sums = [fig.axes[4 + j].images[0].get_array().ravel() for j in range(3)]
+    np.testing.assert_allclose(sums[0], mean)
+    np.testing.assert_allclose(sums[2], [0.8, 0.3, 0.5, 0.5])
+    assert fig.axes[2].get_title() == "− 0.2 $v_{2}$"
 
 
 def test_codes_name_every_class_at_its_median():
