@@ -130,11 +130,12 @@ def test_slopes_are_finite_differences():
     np.testing.assert_allclose(decoder.slopes(Y), expected, rtol=1e-6)
 
 
-def test_nearest_is_the_best_centre():
-    """By brute force: no other centre is decoded nearer to the sample."""
+def test_nearest_is_the_nearest():
+    """By brute force: no other point is nearer to the sample."""
     decoder, _, Z = random_decoder()
-    distances = np.sum((decoder.decode(decoder.centers) - Z[:, None]) ** 2, axis=2)
-    np.testing.assert_array_equal(decoder.nearest(Z), decoder.centers[np.argmin(distances, axis=1)])
+    points = decoder.decode(decoder.centers)
+    distances = np.sum((points - Z[:, None]) ** 2, axis=2)
+    np.testing.assert_array_equal(ridge.nearest(points, Z), np.argmin(distances, axis=1))
 
 
 @pytest.mark.parametrize("axes", [2, np.eye(6)[:, [4, 1]]], ids=["first", "any"])
