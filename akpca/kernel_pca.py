@@ -24,7 +24,7 @@ from .eigen import (
 from .fitting import Interval, StrOptions, fit_method
 from .kernel_code import KernelCode, relative_to
 from .kernel_estimator import INVERSE_CONSTRAINTS, KERNEL_CONSTRAINTS, KernelEstimator
-from .kernels import CallableKernel, Precomputed, check_finite
+from .kernels import CallableKernel, Precomputed, check_digits, check_finite
 from .operators import FeatureOperator, KernelOperator, MatrixOperator, has_features
 from .progress import warn_user
 
@@ -380,6 +380,7 @@ class KernelPCA(KernelEstimator):
         with np.errstate(over="ignore"):
             values = values.astype(dtype)
         if self.kernel_ is not None:
+            check_digits(largest, dtype, self.kernel_)
             check_finite(values, self.kernel_)
         values = clean_eigenvalues(values, n, largest_entry=largest, dtype=dtype)
         vectors, _ = svd_flip(u=vectors.astype(dtype), v=None)

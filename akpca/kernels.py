@@ -55,6 +55,7 @@ __all__ = [
     "UnitDiagonal",
     "center_in_place",
     "centering_shift",
+    "check_digits",
     "check_finite",
     "check_samples",
     "gamma_of",
@@ -71,8 +72,10 @@ BLOCK_ROWS = 512
 DIAGONAL_ROWS = 32
 # Largest gamma ||x||^2 for which the RBF kernel is computed in float32.
 FLOAT32_LIMIT = 8
-# Largest gamma ||x||^2 for which it is computed without moving the origin to the samples.
+# Largest gamma ||x||^2 for which it is computed from norms and inner products alone.
 FLOAT64_LIMIT = 1e6
+# Rows from which the origin is taken above that, and pairs whose differences are taken at a time.
+ORIGIN_ROWS, PAIRS = 64, 4096
 # Largest gamma ||x||^2 for which the rounding errors of k(x, x) in such sums do not matter.
 EXACT_LIMIT = 100
 
@@ -278,21 +281,38 @@ class RBF(Kernel):
         if out.dtype == np.float32 and gamma * largest > FLOAT32_LIMIT:
             out[:] = self.values(X.astype(np.float64), Y.astype(np.float64))
             return
+        A, B = X, Y
         if gamma * largest > FLOAT64_LIMIT and not (sparse.issparse(X) or sparse.issparse(Y)):
-            # distances do not depend on the origin, but their rounding errors do
-            origin = Y.mean(axis=0)
-            X, Y = X - origin, Y - origin
-            x_terms, y_terms = row_norms(X, squared=True), row_norms(Y, squared=True)
-        _inner_products(out, X, Y)
+            # Distances do not depend on the origin, but their rounding errors do. A median is where
+            # most samples are; an outlier would take a mean away from them.
+            origin = np.median(Y[:: len(Y) // ORIGIN_ROWS + 1], axis=0)
+            A, B = X - origin, Y - origin
+            x_terms, y_terms = row_norms(A, squared=True), row_norms(B, squared=True)
+            largest = max(x_terms.max(), y_terms.max())
+        _inner_products(out, A, B)
         out *= 2 * gamma
         out -= gamma * y_terms
         out -= gamma * x_terms[:, None]
         if gamma * largest > EXACT_LIMIT:  # distances that are zero up to rounding are zero
-            errors = np.add.outer(x_terms, y_terms)
-            errors *= -gamma * np.finfo(out.dtype).eps * (4 + np.sqrt(X.shape[1]))
-            out[out > errors] = 0
+            sums = np.add.outer(gamma * x_terms, gamma * y_terms)
+            errors = sums * (-np.finfo(out.dtype).eps * (4 + np.sqrt(X.shape[1])))
+            zero = out > errors
+            if gamma * largest > FLOAT64_LIMIT:  # as in clusters far apart, for any origin
+                vanishes = out - errors < np.log(np.finfo(out.dtype).tiny)
+                self._fill_pairs(out, X, Y, ~(vanishes | (sums <= FLOAT64_LIMIT)), gamma)
+                zero &= sums <= FLOAT64_LIMIT
+            out[zero] = 0
         np.minimum(out, 0, out=out)
         np.exp(out, out=out)
+
+    @staticmethod
+    def _fill_pairs(out, X, Y, chosen, gamma):
+        """Write -gamma ||x - y||^2 of some pairs, from differences, where it loses no digits."""
+        for rows in gen_batches(len(out), max(1, PAIRS // out.shape[1])):
+            i, j = np.nonzero(chosen[rows])
+            if len(i):
+                squares = row_norms(X[rows][i] - Y[j], squared=True)
+                out[rows][i, j] = -gamma * squares
 
     def diag(self, X) -> np.ndarray:  # noqa: D102
         X = check_samples(X, "X")
@@ -537,6 +557,20 @@ def check_finite(values: np.ndarray, kernel: Kernel, name: str = "X") -> np.ndar
             f"{kernel!r} gives NaN or infinity on {name}: scale the data or choose other parameters"
         )
     return values
+
+
+def check_digits(largest: float, dtype, kernel: Kernel) -> None:
+    """Raise ValueError if kernel values, whose largest absolute one is given, lose their digits.
+
+    Where not even the largest is `1 / eps` times the smallest normal number, differences between
+    them that count are below it, and the fixed spacing of numbers there takes their digits.
+    """
+    limits = np.finfo(dtype)
+    if 0 < largest < (least := limits.tiny / limits.eps):
+        raise ValueError(
+            f"{kernel!r} on X is at most {largest:.2g}; allowed in {np.dtype(dtype)} are values of "
+            f"{least:.0e} and more: scale the data or choose other parameters"
+        )
 
 
 def part(terms: np.ndarray | None, rows: slice) -> np.ndarray | None:

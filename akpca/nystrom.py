@@ -28,7 +28,7 @@ from . import eigen
 from .fitting import Interval, StrOptions, fit_method
 from .kernel_code import KernelCode, relative_to
 from .kernel_estimator import INVERSE_CONSTRAINTS, KERNEL_CONSTRAINTS, KernelEstimator
-from .kernels import BLOCK_ROWS, center_in_place, check_finite
+from .kernels import BLOCK_ROWS, center_in_place, check_digits, check_finite
 from .operators import KernelOperator
 from .preimage import solve_factor
 from .threads import matmul, one_blas_thread
@@ -387,6 +387,7 @@ class NystromKernelPCA(KernelEstimator):
 
     def _eigenpairs(self, matrix, n, largest):
         """Return the leading eigenpairs of eigenvalue above zero."""
+        check_digits(largest, self._dtype, self.kernel_)
         k = len(matrix) if self.n_components is None else min(self.n_components, len(matrix))
         values, V, _ = eigen.leading_eigenpairs(matrix, k, random_state=self.random_state)
         precision = {"largest_entry": largest, "dtype": self._dtype}

@@ -1,6 +1,7 @@
 """What several test files need."""
 
 import sys
+import warnings
 
 import numpy as np
 
@@ -38,3 +39,30 @@ def fit_interrupted(model, X, at, names):
     finally:
         sys.settrace(before)
     return count >= at
+
+
+def interrupt_anywhere(make, X, names, check):
+    """Interrupt fits of models from `make()` at one line after another, until none is left.
+
+    A fit raises the interrupt and leaves no trace, or keeps a model that ``check(model)`` is called
+    with and tells so, in one warning; both happen more than ten times. `names` are those of
+    `fit_interrupted`.
+    """
+    ends = {"kept": 0, "raised": 0}
+    for at in range(1, 1000):
+        model = make()
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            try:
+                happened = fit_interrupted(model, X, at, names)
+            except KeyboardInterrupt:
+                ends["raised"] += 1
+                assert vars(model).keys() == model.get_params().keys()
+                continue
+        if not happened:
+            break
+        ends["kept"] += 1
+        assert [str(w.message)[:11] for w in seen] == ["interrupted"]
+        check(model)
+    assert min(ends.values()) > 10
+    assert at < 999

@@ -84,6 +84,12 @@ N_FAULTS = 1500 if LONG else 30
 OUTLIER = Sample(44, 3, "float32", "outlier", power=19, seed=7)
 LARGEST = Sample(4, 2, "float32", power=38, container="csc_matrix", seed=6)
 APART = Sample(2, 2, "float32", power=21, layout="reversed", seed=7)
+# One sample is a milliard from the others, which are near each other.
+ALONE = Sample(45, 19, "float32", "outlier", power=9, layout="slice", seed=3)
+# Values whose squares are no normal numbers.
+SMALLEST = Sample(43, 2, "float32", "columns", power=-36, layout="Fortran", seed=1)
+# Samples so near each other that a random sum of them may be shorter than its rounding errors.
+EQUAL = Sample(46, 3, "float32", "offset", layout="Fortran")
 # Fits that a fault comes in are of the second of these, after one of the first.
 OLD, NEW = (Sample(150, 20, values="image", seed=seed).array() / 255 for seed in (0, 1))
 
@@ -240,11 +246,15 @@ def test_any_input_is_fitted_or_refused(estimator, data):
         (KernelStream(3, kernel="linear", preimage="distance"), OUTLIER, 3, True),
         (NystromKernelPCA(kernel="laplacian", sampling="kmeans"), LARGEST, 3, False),
         (NystromKernelPCA(orthonormal=False, preimage="distance"), APART, 1, False),
+        (KernelHebbian(n_passes=2, preimage="ridge"), ALONE, 3, True),
+        (KernelPCA(fit_inverse_transform=True), SMALLEST, 2, False),
+        (NystromKernelPCA(kernel="linear"), SMALLEST, 1, False),
+        (KernelStream(kernel="poly", degree=2, budget=5, center=False), EQUAL, 39, True),
     ],
 )
 def test_values_near_the_limits_of_their_type(estimator, sample, n_components, taken):
-    """Where squares, or sums of them, overflow, inputs are encoded right or refused, but not fitted
-    and then refused, nor refused for an infinity that they don't have."""
+    """Where squares, or sums of them, overflow, vanish or cancel, inputs are encoded right or
+    refused, but not fitted and then refused, nor refused for an infinity that they don't have."""
     estimator = clone(estimator).set_params(random_state=0)
     assert check_estimator(estimator, sample, n_components) == taken
 

@@ -15,7 +15,7 @@ from sklearn.linear_model import LinearRegression, Perceptron
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from akpca import KernelPCA, pca, reference
+from akpca import KernelPCA, NystromKernelPCA, pca, reference
 from akpca.kernels import RBF, Linear, Polynomial
 from akpca.operators import FeatureOperator, KernelOperator, MatrixOperator, NormalizedOperator
 from akpca.preimage import RidgePreimage
@@ -745,3 +745,27 @@ def test_constant_data_by_every_solver(solver):
     """A kernel matrix of zeros has codes of zero, also by solvers that cannot start from it."""
     model = KernelPCA(2, kernel="rbf", eigen_solver=solver, random_state=0)
     np.testing.assert_array_equal(model.fit_transform(np.ones((20, 3))), np.zeros((20, 2)))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("solver", ["auto", "dense"])  # by features, by the matrix
+def test_kernel_values_that_have_lost_their_digits(dtype, solver):
+    """As long as the largest kernel value is 1 / eps times a normal number, codes are those of the
+    data in any other unit; below, the samples are refused; zeros have codes of zero."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3)).astype(dtype) * np.array([4, 2, 1], dtype)
+    limits = np.finfo(dtype)
+    unit = 2.0 ** np.ceil(np.log2(limits.tiny / limits.eps) / 2)
+    model = KernelPCA(2, eigen_solver=solver, random_state=0)
+    expected = model.fit_transform(X)
+    scaled = (model.fit_transform(X * dtype(unit)) / dtype(unit)).astype(dtype)
+    np.testing.assert_allclose(scaled, expected, rtol=0, atol=100 * limits.eps)
+    matrix = (X @ X.T * dtype(unit * unit * 1e-3)).astype(dtype)
+    for method, data, kernel in (
+        (KernelPCA, X * dtype(unit * 1e-3), "linear"),
+        (NystromKernelPCA, X * dtype(unit * 1e-3), "linear"),
+        (KernelPCA, matrix, "precomputed"),
+    ):
+        with pytest.raises(ValueError, match=r"on X is at most .* allowed in float.* scale the da"):
+            method(2, kernel=kernel).fit(data)
+    assert not model.fit_transform(np.zeros((40, 3), dtype)).any()

@@ -4,13 +4,14 @@ import warnings
 
 import numpy as np
 import pytest
+from battery import Sample
 from sklearn.datasets import load_digits
 
 from akpca import DivergenceError, KernelPCA, KernelStream
 from akpca.hebbian import Annealing, Constant, MetaDescent, ReciprocalEigenvalues
 from akpca.hebbian.generalized import LinearState, Track, linear_block
 from akpca.hebbian.stream import compress, merge_start, start_stream, stream_block
-from akpca.kernels import RBF, Linear
+from akpca.kernels import RBF, Linear, Polynomial
 
 GAINS = {
     "auto": None,
@@ -290,6 +291,26 @@ def test_scales_of_the_kernel(digits, budget):
         model.fit(digits * 1e-160)
     assert not model.fit_transform(np.zeros((50, 4))).any()
     assert model.partial_fit(digits[:50, :4]).transform(digits[:, :4]).any()
+
+
+def test_directions_that_cancel():
+    """A start direction is a unit vector, or, if the sum of samples has cancelled but for rounding,
+    one whose length is that of rounding errors, not one that outweighs the others."""
+    X = Sample(46, 3, "float32", "offset").array()
+    kernel = Polynomial(degree=2)
+    state = start_stream(X, kernel, 39, np.random.RandomState(0), center=False)
+    squares = np.diag(state.A @ kernel(X.astype(np.float64)) @ state.A.T)
+    assert squares.min() < 0.5  # one of them has cancelled
+    assert squares.max() < 1.01
+
+
+def test_eigenvalues_that_overflow(digits):
+    """Kernel values that a type can hold, but not their sum, are refused without a warning."""
+    X = (digits[:100] * 1e18).astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="gives NaN or infinity on X: scale the data"):
+            KernelStream(2, kernel="linear", center=False, random_state=0).fit(X)
 
 
 def test_kernel_values_that_overflow(digits):

@@ -1,5 +1,7 @@
 """Kernels: each is its formula, symmetric, positive semi-definite where it should be."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -300,3 +302,36 @@ def test_rbf_far_from_the_origin(dtype):
     exact = np.exp(-0.001 * ((X[:, None].astype(float) - X) ** 2).sum(axis=2))
     np.testing.assert_allclose(RBF(0.001)(X), exact, atol=1e-6)
     np.testing.assert_allclose(RBF(0.001)(X, X[:7]), exact[:, :7], atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("case", ["outlier", "clusters", "offset"])
+def test_rbf_of_samples_that_no_origin_suits(case, dtype, make):
+    """The values are those of differences, rounded once, also where one sample is far from all
+    others, or where there are clusters far from each other; both ways to compute them agree."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 5))
+    if case == "outlier":
+        X[7, 2] = 1e9
+    else:
+        X[:, 1] += 1e7 * rng.integers(0, 4 if case == "clusters" else 1, 60) + 1e8
+    X = X.astype(dtype)
+    wide = X.astype(np.float64)
+    exact = np.exp(-0.2 * ((wide[:, None] - wide) ** 2).sum(axis=2))
+    assert np.sum((exact > 0.01) & (exact < 0.9)) > 100
+    for K in (RBF(0.2)(make(X)), RBF(0.2)(make(X), make(X.copy()))):
+        assert K.dtype == dtype
+        np.testing.assert_allclose(K, exact, rtol=0, atol=4 * np.finfo(dtype).eps)
+
+
+def test_rbf_of_samples_whose_distances_overflow():
+    """Samples at opposite ends of what can be squared have nothing in common, each all with
+    itself."""
+    X = np.array([[1e154, 1.0], [-1e154, 1.0], [1e154, 1.0], [0.0, 1.0]])
+    expected = np.equal.outer(X[:, 0], X[:, 0]).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for gamma in (1e-9, 1.0, 1e9):
+            np.testing.assert_array_equal(RBF(gamma)(X), expected)
+            np.testing.assert_array_equal(RBF(gamma)(X, X.copy()), expected)

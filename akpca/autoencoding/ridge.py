@@ -30,7 +30,7 @@ from . import heuristics
 from .models import Span
 from .training import Result
 
-__all__ = ["Products", "RidgeDecoder", "RidgeModel", "block_flops", "learn"]
+__all__ = ["Products", "RidgeDecoder", "RidgeModel", "block_flops", "learn", "nearest"]
 
 # Samples that are searched, and regressed, at a time: with 3,000 centres, the kernel values of a
 # thousand are 12 MB in single precision.
@@ -141,11 +141,6 @@ class RidgeDecoder:
                 lengths[j] = np.sum(J * J) / len(Y)
         return lengths
 
-    def nearest(self, Z: np.ndarray) -> np.ndarray:
-        """Return the centres, shape (n, k), that are rebuilt most like samples."""
-        rebuilt = self.decode(self.centers)
-        return self.centers[np.argmin(np.sum(rebuilt**2, axis=1) / 2 - Z @ rebuilt.T, axis=1)]
-
     def search(
         self, Y: np.ndarray, Z: np.ndarray, steps: int, slopes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -183,6 +178,11 @@ class RidgeDecoder:
         return Y, errors
 
 
+def nearest(points: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    """Return the index of the point, of shape (p, D), that is nearest to each sample, (n,)."""
+    return np.argmin(np.sum(points**2, axis=1) / 2 - Z @ points.T, axis=1)
+
+
 @dataclass(frozen=True)
 class Products:
     """Features z_r z_s of the leading axes, z_r of all, and 1: what quadratic forms are made of."""
@@ -209,7 +209,8 @@ class RidgeModel:
 
     The search for a code begins where the encoder says, whose coefficients of `basis`, shape
     (k, size), are params[0]. It goes on along `axes` only, shape (D, r), or the first so many.
-    Codes have the standard deviations `spreads`, shape (k,), in units of normalised samples.
+    Codes have the standard deviations `spreads`, shape (k,), in units of normalised samples. What
+    the centres are decoded to, along these axes, is `rebuilt`, shape (p, r).
     """
 
     # codes grow with samples to this power
@@ -218,6 +219,8 @@ class RidgeModel:
     def __init__(self, basis: Products | Span, encoder, decoder, axes, slopes, spreads):
         self.basis, self.params, self.decoder, self.axes = basis, [encoder], decoder, axes
         self.slopes, self.spreads, self.searched = slopes, spreads, decoder.along(axes)
+        with one_blas_thread():
+            self.rebuilt = self.searched.decode(decoder.centers)
         self.n_components, self.n_axes = len(encoder), decoder.weights.shape[1]
 
     @property
@@ -232,8 +235,17 @@ class RidgeModel:
             targets = _along(Z[:, :-1], self.axes)
             for rows in gen_batches(len(Z), SEARCH_ROWS):
                 begin = self.basis.features(Z[rows]) @ self.params[0].T
-                Y[rows] = _better(self.searched, begin, targets[rows])
+                Y[rows] = self._better(begin, targets[rows])
         return self.searched.search(Y, targets, steps, self.slopes)[0] * self.spreads
+
+    def _better(self, Y, Z):
+        """Return the codes Y or, where these are rebuilt more like samples, the nearest centres."""
+        if not len(self.rebuilt):
+            return Y
+        near = nearest(self.rebuilt, Z)
+        errors = np.sum((self.searched.decode(Y) - Z) ** 2, axis=1)
+        others = np.sum((self.rebuilt[near] - Z) ** 2, axis=1)
+        return np.where((others < errors)[:, None], self.searched.centers[near], Y)
 
     def decode(self, Y: np.ndarray, tol: float | None = None, *, unit: float = 1.0):
         """Yield rows, the samples g(y / unit) of codes, and zeros, as there are no eigenvalues."""
@@ -392,18 +404,10 @@ def _held_out_error(Z, Z_new, k, ridge, rng):
         Y, _ = _round(Y, Z, ridge, rng)
     decoder = RidgeDecoder.fit(Y, Z, heuristics.n_centers(len(Y)), ridge, rng)
     with one_blas_thread():
-        begin, slopes = decoder.nearest(Z_new), decoder.slopes(Y[:SLOPE_SAMPLES])
+        begin = decoder.centers[nearest(decoder.decode(decoder.centers), Z_new)]
+        slopes = decoder.slopes(Y[:SLOPE_SAMPLES])
     _, errors = decoder.search(begin, Z_new, heuristics.ENCODING_STEPS, slopes)
     return np.mean(errors)
-
-
-def _better(decoder, Y, Z):
-    """Return the codes Y or, where these are rebuilt more like samples, the nearest centres."""
-    if not len(decoder.centers):
-        return Y
-    other = decoder.nearest(Z)
-    errors, others = (np.sum((decoder.decode(y) - Z) ** 2, axis=1) for y in (Y, other))
-    return np.where((others < errors)[:, None], other, Y)
 
 
 def _along(X, axes):

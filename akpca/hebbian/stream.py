@@ -22,7 +22,7 @@ from sklearn.utils import check_random_state, gen_batches
 from ..fitting import Interval, StrOptions, fit_method
 from ..kernel_code import KernelCode
 from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
-from ..kernels import Kernel, check_finite
+from ..kernels import Kernel, check_digits, check_finite
 from ..progress import progress_bar
 from ..threads import one_blas_thread
 from .gains import AUTO, Factor, Gain
@@ -62,12 +62,7 @@ def kernel_values(kernel: Kernel, *samples: np.ndarray) -> np.ndarray:
     """Return a kernel matrix in float64; raise ValueError if it overflows or loses its digits."""
     with np.errstate(all="ignore"):  # what overflows is reported by the check
         K = check_finite(kernel(*samples), kernel)
-    limits, largest = np.finfo(K.dtype), np.abs(K).max()
-    if 0 < largest < (least := limits.tiny / limits.eps):
-        raise ValueError(
-            f"{kernel!r} on X is at most {largest:.2g}; allowed in {K.dtype} are values of "
-            f"{least:.0e} and more: scale the data or choose other parameters"
-        )
+    check_digits(np.abs(K).max(), K.dtype, kernel)
     return np.asarray(K, np.float64)
 
 
@@ -94,9 +89,11 @@ def start_stream(
     cross = np.multiply.outer(h, G @ with_mean)
     gram = G @ K @ G.T + cross + cross.T + square * np.multiply.outer(h, h)
     rounding = ROUNDING * np.finfo(X.dtype).eps * np.sqrt(m) * max(np.abs(K).max(), square)
-    squares, sizes = gram.diagonal(), np.sum(G**2, axis=1)
-    scale = 1 / np.sqrt(np.where(squares > 0, squares, 1))
-    scale = scale * (squares > rounding * sizes).any()
+    squares, least = gram.diagonal(), rounding * np.sum(G**2, axis=1)
+    # A sum that has cancelled, but for rounding, has no length to divide by: divided by that of
+    # its rounding errors it is not longer than the others.
+    lengths = np.sqrt(np.maximum(squares, least))
+    scale = np.divide(1, lengths, out=np.zeros(r), where=(squares > least).any())
     A = scale[:, None] * np.hstack([np.multiply.outer(h, before.c), G])
     along = scale * (G @ with_mean + square * h)
     points, c = np.concatenate([before.points, X]), np.append(before.c, np.zeros(m))
@@ -349,7 +346,9 @@ class KernelStream(KernelEstimator):
         self._state, self.norms_, self.lost_ = state, norms, state.lost
         self.coefficients_ = state.A.astype(dtype)
         self.components_ = (scale[:, None] * state.A).astype(dtype)
-        self.eigenvalues_ = (state.track.t * variance).astype(dtype)
+        with np.errstate(over="ignore"):  # what overflows is reported by the check
+            values = (state.track.t * variance).astype(dtype)
+        self.eigenvalues_ = check_finite(values, self.kernel_)
         self.n_steps_ = self.n_samples_seen_ = state.track.t
         self.n_iter_, self.X_fit_ = 1, state.points
         offset, c = (scale * state.along).astype(dtype), state.c if self.center else None
