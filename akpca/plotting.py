@@ -22,6 +22,7 @@ __all__ = [
     "GAIN_STYLES",
     "METHOD_STYLES",
     "plain_ticks",
+    "plot_code_curve",
     "plot_codes",
     "plot_contours",
     "plot_curves",
@@ -142,6 +143,40 @@ def show_images(
             ax.imshow(np.reshape(image, image_shape), interpolation="nearest", **colors)
     for ax, title in zip(axes[0], column_titles or (), strict=False):
         ax.set_title(title, loc="center", fontsize=10)
+    return fig
+
+
+def plot_code_curve(
+    codes: np.ndarray,
+    values: np.ndarray,
+    points: Mapping[str, np.ndarray],
+    *,
+    label: str,
+) -> Figure:
+    """Draw the codes of samples with one degree of freedom as a curve, and other codes around it.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n, 2)
+        Codes along the curve, in order.
+    values : ndarray of shape (n,)
+        What varies along the curve; its colour.
+    points : mapping of str to ndarray of shape (m, 2)
+        Name of some codes, as the legend shows it -> the codes.
+    label : str
+        What the values are.
+    """
+    fig, ax = plt.subplots(figsize=(6.4, 3.6))
+    ax.plot(*codes.T, color="#888888", linewidth=1, zorder=1)
+    dots = ax.scatter(*codes.T, c=values, s=16, cmap="viridis", zorder=2)
+    fig.colorbar(dots, ax=ax, label=label)
+    markers = zip(("o", "X", "s", "^"), (RED, BLACK, BLUE, PURPLE), strict=True)
+    for (name, some), (marker, color) in zip(points.items(), markers, strict=False):
+        ax.scatter(
+            *some.T, s=90, marker=marker, color=color, edgecolor="white", zorder=3, label=name
+        )
+    ax.set(xlabel="component 1", ylabel="component 2")
+    ax.legend(loc="best")
     return fig
 
 

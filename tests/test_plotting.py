@@ -46,6 +46,19 @@ def test_signed_images_are_symmetric_about_zero():
     assert fig.axes[1].images[0].get_clim() == (-1, 1)
 
 
+def test_code_curve_has_a_colour_bar_and_names_the_points():
+    """The curve is complete, and every named code is drawn and in the legend."""
+    codes = np.random.default_rng(0).standard_normal((30, 2))
+    points = {"two": codes[:2] + 1, "one": codes[:1] - 1}
+    fig = plotting.plot_code_curve(codes, np.arange(30), points, label="brightness")
+    ax, bar = fig.axes
+    np.testing.assert_array_equal(ax.lines[0].get_xydata(), codes)
+    assert [len(cloud.get_offsets()) for cloud in ax.collections] == [30, 2, 1]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(points)
+    assert bar.get_ylabel() == "brightness"
+    assert ax.get_xlabel() and ax.get_ylabel()
+
+
 def test_geometry_has_one_panel_for_each_component(points):
     """Each component gets a labelled panel with all the points."""
     X, y = points
