@@ -30,6 +30,7 @@ __all__ = [
     "plot_extremes",
     "plot_geometry",
     "plot_points",
+    "plot_sweeps",
     "show_images",
     "use_style",
 ]
@@ -178,6 +179,30 @@ def plot_code_curve(
     ax.set(xlabel="component 1", ylabel="component 2")
     ax.legend(loc="best")
     return fig
+
+
+def plot_sweeps(
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]] | np.ndarray],
+    *,
+    xlabel: str,
+    ylabel: str,
+    log: str = "y",
+) -> Axes:
+    """Draw what methods have reached after some work, and return the axes.
+
+    `curves` maps the name of a curve, as the legend shows it, to its x and its y; unlike those of
+    :func:`plot_curves`, curves may have different x. `log` is as there.
+    """
+    _, ax = plt.subplots(figsize=(7.4, 3.6))
+    looks = zip((PURPLE, GREEN, ORANGE, BLACK), ("D", "^", "s", "x"), strict=True)
+    for (name, (x, y)), (color, marker) in zip(curves.items(), looks, strict=False):
+        ax.plot(x, y, label=name, color=color, marker=marker)
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    for axis in log:
+        ax.set(**{f"{axis}scale": "log"})
+    plain_ticks(ax)
+    ax.legend()
+    return ax
 
 
 def plot_curves(

@@ -59,6 +59,15 @@ def test_code_curve_has_a_colour_bar_and_names_the_points():
     assert ax.get_xlabel() and ax.get_ylabel()
 
 
+def test_sweeps_may_have_different_abscissas():
+    """Every curve is drawn over its own x, with a legend and labelled axes."""
+    curves = {"few": ([1, 2], [1.0, 0.1]), "many": np.array([[3, 40, 50], [1.0, 0.5, 0.1]])}
+    ax = plotting.plot_sweeps(curves, xlabel="sweeps", ylabel="residual")
+    assert [len(line.get_xdata()) for line in ax.lines] == [2, 3]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(curves)
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_yscale()) == ("sweeps", "residual", "log")
+
+
 def test_geometry_has_one_panel_for_each_component(points):
     """Each component gets a labelled panel with all the points."""
     X, y = points
