@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 __all__ = [
     "GAIN_STYLES",
@@ -198,6 +198,7 @@ def plot_sweeps(
     for (name, (x, y)), (color, marker) in zip(curves.items(), looks, strict=False):
         ax.plot(x, y, label=name, color=color, marker=marker)
     ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     for axis in log:
         ax.set(**{f"{axis}scale": "log"})
     plain_ticks(ax)
