@@ -24,6 +24,7 @@ __all__ = [
     "plain_ticks",
     "plot_best_line",
     "plot_build_up",
+    "plot_code_curve",
     "plot_codes",
     "plot_contours",
     "plot_curves",
@@ -32,6 +33,7 @@ __all__ = [
     "plot_geometry",
     "plot_points",
     "plot_round_trip",
+    "plot_sweeps",
     "show_images",
     "use_style",
 ]
@@ -145,6 +147,65 @@ def show_images(
     for ax, title in zip(axes[0], column_titles or (), strict=False):
         ax.set_title(title, loc="center", fontsize=10)
     return fig
+
+
+def plot_code_curve(
+    codes: np.ndarray,
+    values: np.ndarray,
+    points: Mapping[str, np.ndarray],
+    *,
+    label: str,
+) -> Figure:
+    """Draw the codes of samples with one degree of freedom as a curve, and other codes around it.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n, 2)
+        Codes along the curve, in order.
+    values : ndarray of shape (n,)
+        What varies along the curve; its colour.
+    points : mapping of str to ndarray of shape (m, 2)
+        Name of some codes, as the legend shows it -> the codes.
+    label : str
+        What the values are.
+    """
+    fig, ax = plt.subplots(figsize=(6.4, 3.6))
+    ax.plot(*codes.T, color="#888888", linewidth=1, zorder=1)
+    dots = ax.scatter(*codes.T, c=values, s=16, cmap="viridis", zorder=2)
+    fig.colorbar(dots, ax=ax, label=label)
+    markers = zip(("o", "X", "s", "^"), (RED, BLACK, BLUE, PURPLE), strict=True)
+    for (name, some), (marker, color) in zip(points.items(), markers, strict=False):
+        ax.scatter(
+            *some.T, s=90, marker=marker, color=color, edgecolor="white", zorder=3, label=name
+        )
+    ax.set(xlabel="component 1", ylabel="component 2")
+    ax.legend(loc="best")
+    return fig
+
+
+def plot_sweeps(
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]] | np.ndarray],
+    *,
+    xlabel: str,
+    ylabel: str,
+    log: str = "y",
+) -> Axes:
+    """Draw what methods have reached after some work, and return the axes.
+
+    `curves` maps the name of a curve, as the legend shows it, to its x and its y; unlike those of
+    :func:`plot_curves`, curves may have different x. `log` is as there.
+    """
+    _, ax = plt.subplots(figsize=(7.4, 3.6))
+    looks = zip((PURPLE, GREEN, ORANGE, BLACK), ("D", "^", "s", "x"), strict=True)
+    for (name, (x, y)), (color, marker) in zip(curves.items(), looks, strict=False):
+        ax.plot(x, y, label=name, color=color, marker=marker)
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for axis in log:
+        ax.set(**{f"{axis}scale": "log"})
+    plain_ticks(ax)
+    ax.legend()
+    return ax
 
 
 def plot_curves(

@@ -56,6 +56,28 @@ def test_colours_stay_in_their_range(caplog):
     assert not caplog.records
 
 
+def test_code_curve_has_a_colour_bar_and_names_the_points():
+    """The curve is complete, and every named code is drawn and in the legend."""
+    codes = np.random.default_rng(0).standard_normal((30, 2))
+    points = {"two": codes[:2] + 1, "one": codes[:1] - 1}
+    fig = plotting.plot_code_curve(codes, np.arange(30), points, label="brightness")
+    ax, bar = fig.axes
+    np.testing.assert_array_equal(ax.lines[0].get_xydata(), codes)
+    assert [len(cloud.get_offsets()) for cloud in ax.collections] == [30, 2, 1]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(points)
+    assert bar.get_ylabel() == "brightness"
+    assert ax.get_xlabel() and ax.get_ylabel()
+
+
+def test_sweeps_may_have_different_abscissas():
+    """Every curve is drawn over its own x, with a legend and labelled axes."""
+    curves = {"few": ([1, 2], [1.0, 0.1]), "many": np.array([[3, 40, 50], [1.0, 0.5, 0.1]])}
+    ax = plotting.plot_sweeps(curves, xlabel="sweeps", ylabel="residual")
+    assert [len(line.get_xdata()) for line in ax.lines] == [2, 3]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(curves)
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_yscale()) == ("sweeps", "residual", "log")
+
+
 def test_geometry_has_one_panel_for_each_component(points):
     """Each component gets a labelled panel with all the points."""
     X, y = points

@@ -31,7 +31,10 @@ CASES: dict[str, list[dict]] = {
         dict(n_components=1, seed=2),
     ],
     "03_centering": [dict(dataset="digits", seed=1), dict(SMALL, sigma=0.1)],
-    "04_nystrom": [dict(dataset="digits", seed=1)],
+    "04_nystrom": [
+        dict(dataset="digits", step=1, n_train=130, n_test=20),
+        dict(dataset="digits", n_components=1, gamma=30.0, seed=1),
+    ],
     "05_gha": [dict(dataset="digits", n_components=4, eta0=0.05, seed=1)],
     "06_kha": [
         dict(dataset="mnist5k", n_per_class=8, n_components=4, n_passes=12, n_seeds=2, n_starts=2),
@@ -39,7 +42,10 @@ CASES: dict[str, list[dict]] = {
     "07_smd": [
         dict(dataset="mnist5k", n_per_class=25, n_components=5, n_passes=5, seed=1),
     ],
-    "08_preimages": [dict(SMALL), dict(SMALL, n_components=1)],
+    "08_preimages": [
+        dict(SMALL, gamma=10.0, sigma=0.5),
+        dict(SMALL, n_components=1),
+    ],
     "09_akpca": [
         dict(SMALL, step=1, n_components=4, n_components_curve="2", n_epochs=2),
     ],
