@@ -262,7 +262,7 @@ def plot_projections(
             ax.scatter(*points[y == label].T, s=6, color=color)
         if arrow is not None:
             ax.quiver(0, 0, 0, *arrow, color=GREEN, linewidth=3)
-        ax.set(xlabel="$a$", ylabel="$b$", zlabel="$c$", title="feature space")
+        ax.set(xlabel="$z_1$", ylabel="$z_2$", zlabel="$z_3$", title="feature space")
         ax.locator_params(nbins=2)
         ax.set_box_aspect(None, zoom=0.8)
     else:
