@@ -263,6 +263,7 @@ def plot_projections(
         if arrow is not None:
             ax.quiver(0, 0, 0, *arrow, color=GREEN, linewidth=3)
         ax.set(xlabel="$z_1$", ylabel="$z_2$", zlabel="$z_3$", title="feature space")
+        ax.yaxis.labelpad = 9
         ax.locator_params(nbins=2)
         ax.set_box_aspect(None, zoom=0.8)
     else:
