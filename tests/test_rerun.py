@@ -29,8 +29,13 @@ CASES: dict[str, list[dict]] = {
     "02_kernel_trick": [
         dict(dataset="mnist5k", n_samples=500, gamma=0.01),
         dict(n_components=1, seed=2),
+        dict(dataset="digits", n_samples=200, gamma=1.0),
     ],
-    "03_centering": [dict(dataset="digits", seed=1), dict(SMALL, sigma=0.1)],
+    "03_centering": [
+        dict(dataset="digits", seed=1),
+        dict(SMALL, sigma=0.1),
+        dict(dataset="digits", n_train=4, n_test=1, sigma=2.0),
+    ],
     "04_nystrom": [dict(dataset="digits", seed=1)],
     "05_gha": [dict(dataset="digits", n_components=4, eta0=0.05, seed=1)],
     "06_kha": [
