@@ -24,6 +24,7 @@ __all__ = [
     "plain_ticks",
     "plot_best_line",
     "plot_build_up",
+    "plot_clouds",
     "plot_code_curve",
     "plot_codes",
     "plot_contours",
@@ -32,6 +33,7 @@ __all__ = [
     "plot_extremes",
     "plot_geometry",
     "plot_points",
+    "plot_projections",
     "plot_round_trip",
     "plot_sweeps",
     "show_images",
@@ -404,6 +406,66 @@ def plot_contours(
         ax.set(xlabel="$x_1$", title=title, aspect="equal")
         ax.grid(False)
     axes[0, 0].set_ylabel("$x_2$")
+    return fig
+
+
+def plot_projections(
+    points: np.ndarray,
+    y: np.ndarray,
+    numbers: Mapping[str, np.ndarray],
+    *,
+    names: Sequence[str],
+    arrow: np.ndarray | None = None,
+) -> Figure:
+    """Draw points, and next to them how numbers that describe them are spread.
+
+    `points`, shape (n, 2) or (n, 3), have two or three classes `y`, whose `names` the legend
+    shows. `numbers` maps a panel's title to one number for each point. In space, `arrow` is a
+    direction to draw from the origin.
+    """
+    labels, spatial = np.unique(y), points.shape[1] == 3
+    fig = plt.figure(figsize=(3.2 + (2.9 if len(numbers) > 1 else 4.6) * len(numbers), 3.1))
+    grid = fig.add_gridspec(1, 1 + len(numbers), width_ratios=(1.2, *[1.0] * len(numbers)))
+    ax = fig.add_subplot(grid[0], projection="3d" if spatial else None)
+    if spatial:
+        for label, color in zip(labels, (RED, BLUE, GREEN), strict=False):
+            ax.scatter(*points[y == label].T, s=6, color=color)
+        if arrow is not None:
+            ax.quiver(0, 0, 0, *arrow, color=GREEN, linewidth=3)
+        ax.set(xlabel="$z_1$", ylabel="$z_2$", zlabel="$z_3$", title="feature space")
+        ax.yaxis.labelpad = 9
+        ax.locator_params(nbins=2)
+        ax.set_box_aspect(None, zoom=0.8)
+    else:
+        plot_points(points, y, ax)
+        ax.set(xlabel="$x_1$", ylabel="$x_2$", title="the plane", aspect="equal")
+    for place, (title, z) in enumerate(numbers.items(), start=1):
+        ax = fig.add_subplot(grid[place], xlabel="first component", title=title)
+        bins = np.linspace(z.min(), z.max(), 31)
+        for label, name, color in zip(labels, names, (RED, BLUE, GREEN), strict=False):
+            ax.hist(z[y == label], bins, color=color, alpha=0.65, label=name)
+        if place == 1:
+            ax.set_ylabel("points")
+            ax.legend(loc="upper center")
+            ax.margins(y=0.3)
+    return fig
+
+
+def plot_clouds(X: np.ndarray, y: np.ndarray, codes: Mapping[str, np.ndarray]) -> Figure:
+    """Draw points of the plane and, each in a panel of its own, codes of two numbers for them.
+
+    `X`, shape (n, 2), has two or three classes `y`; `codes` maps a panel's title to an array of
+    shape (n, 2 or more). :func:`plot_codes` is for more classes, which it names.
+    """
+    fig, axes = plt.subplots(1, 1 + len(codes), figsize=(2.9 * (1 + len(codes)), 2.9))
+    plot_points(X, y, axes[0])
+    axes[0].set(xlabel="$x_1$", ylabel="$x_2$", title="the plane")
+    axes[0].set_aspect("equal", adjustable="datalim")
+    for ax, (title, code) in zip(axes[1:], codes.items(), strict=True):
+        plot_points(code[:, :2], y, ax)
+        ax.set(xlabel="component 1", title=title)
+        ax.margins(0.1)
+    axes[1].set_ylabel("component 2")
     return fig
 
 

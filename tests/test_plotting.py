@@ -124,6 +124,32 @@ def test_build_up_adds_term_after_term():
     assert fig.axes[2].get_title() == "− 0.2 $v_{2}$"
 
 
+@pytest.mark.parametrize("size", [2, 3])
+def test_projections_stand_next_to_the_points(points, size):
+    """Each set of numbers has a labelled histogram of all points, and one legend names classes."""
+    X, y = points
+    numbers = {"one": X[:, 0], "two": X[:, 1]}
+    Z, arrow = np.c_[X, X[:, 0] ** 2][:, :size], np.ones(3) if size == 3 else None
+    fig = plotting.plot_projections(Z, y, numbers, names=["low", "high"], arrow=arrow)
+    first, *others = fig.axes
+    assert first.get_xlabel() and first.get_ylabel()
+    assert [ax.get_title("left") for ax in others] == ["one", "two"]
+    for ax in others:
+        assert ax.get_xlabel() == "first component"
+        assert sum(bar.get_height() for bar in ax.patches) == len(X)
+    assert [text.get_text() for text in others[0].get_legend().get_texts()] == ["low", "high"]
+
+
+def test_clouds_are_the_points_and_their_codes(points):
+    """The plane comes first, then each code in a labelled panel with all the points."""
+    X, y = points
+    fig = plotting.plot_clouds(X, y, {"one": X**2, "two": np.c_[X, X]})
+    assert [ax.get_title("left") for ax in fig.axes] == ["the plane", "one", "two"]
+    assert [ax.get_xlabel() for ax in fig.axes] == ["$x_1$", "component 1", "component 1"]
+    for ax in fig.axes:
+        assert sum(len(cloud.get_offsets()) for cloud in ax.collections) == len(X)
+
+
 def test_codes_name_every_class_at_its_median():
     """A name stands where its class is, not where there is room: it must not suggest structure."""
     codes = np.random.default_rng(0).standard_normal((200, 3))
