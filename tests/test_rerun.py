@@ -41,7 +41,8 @@ CASES: dict[str, list[dict]] = {
     ],
     "08_preimages": [dict(SMALL), dict(SMALL, n_components=1)],
     "09_akpca": [
-        dict(SMALL, step=1, n_components=4, n_components_curve="2", n_epochs=2),
+        dict(dataset="digits", step=1),
+        dict(SMALL, step=1, n_components=1, n_components_curve="2", n_epochs=2),
     ],
     "10_ds_akpca": [
         dict(dataset="digits", step=1, n_train=20, n_test=10, n_landmarks=80, n_epochs=2, seed=1),
