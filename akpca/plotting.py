@@ -23,17 +23,20 @@ __all__ = [
     "METHOD_STYLES",
     "plain_ticks",
     "plot_best_line",
+    "plot_bound",
     "plot_build_up",
     "plot_clouds",
     "plot_code_curve",
     "plot_codes",
     "plot_contours",
     "plot_curves",
+    "plot_descents",
     "plot_error_curves",
     "plot_extremes",
     "plot_geometry",
     "plot_points",
     "plot_projections",
+    "plot_rivals",
     "plot_round_trip",
     "plot_sweeps",
     "show_images",
@@ -505,6 +508,91 @@ def plot_codes(codes: Mapping[str, np.ndarray], y: np.ndarray) -> Figure:
         second = "component 2" if code.shape[1] > 1 else "class"
         ax.set(xlabel="component 1", ylabel=second, title=title)
     return fig
+
+
+def plot_bound(
+    clouds: Mapping[str, np.ndarray],
+    x: Sequence[float] | np.ndarray,
+    worst: Sequence[float] | np.ndarray,
+    bound: float,
+) -> Axes:
+    """Draw what an inequality allows and what happens: points, the worst cases and the bound.
+
+    `clouds` maps a name to points of shape (n, 2), whose first coordinate has a logarithmic axis;
+    `worst` has a value for each `x`, and a dashed line is drawn at `bound`.
+    """
+    _, ax = plt.subplots(figsize=(7.4, 3.8))
+    for (name, cloud), color in zip(clouds.items(), (SKY, ORANGE, GREEN), strict=False):
+        ax.scatter(*cloud.T, s=9, color=color, alpha=0.8, linewidth=0, label=name)
+    ax.plot(x, worst, color=RED, label="the worst")
+    ax.axhline(bound, color="black", linestyle="--", linewidth=1.2, label="the bound")
+    ax.set(xscale="log", xlim=(x[0], x[-1]), ylim=(0, 1.05 * bound))
+    plain_ticks(ax)
+    ax.legend(loc="center left")
+    return ax
+
+
+def plot_descents(
+    passes: Sequence[float],
+    steps: Sequence[float],
+    curves: Mapping[str, np.ndarray],
+    *,
+    ylabel: str,
+) -> Figure:
+    """Draw how losses fall, at the best step, and how the last one depends on the step.
+
+    `curves` maps a name to losses of shape (n_steps, n_passes). The first word of a name, the
+    optimiser, tells the colour; names with "random" in them are dashed. Losses above 1.1 are left
+    out: a descent that diverges goes off the top.
+    """
+    colors = {"SGD": RED, "SVRG": PURPLE, "Adam": GREEN}
+    styles = {
+        name: {
+            "color": colors.get(name.split(",")[0], BLACK),
+            "marker": "o",
+            "linestyle": "--" if "random" in name else "-",
+        }
+        for name in curves
+    }
+    best = {name: losses[np.argmin(losses[:, -1])] for name, losses in curves.items()}
+    ends = {name: losses[:, -1] for name, losses in curves.items()}
+    fig, axes = plt.subplots(1, 2, figsize=(9.8, 3.6), sharey=True)
+    plot_curves(
+        passes, best, xlabel="passes, at the best step", ylabel=ylabel, styles=styles, ax=axes[0]
+    )
+    plot_curves(steps, ends, xlabel="step", ylabel="", log="x", styles=styles, ax=axes[1])
+    axes[0].get_legend().remove()
+    axes[0].set(xticks=passes, ylim=(0, 1.1))
+    axes[1].set_xticks(steps, [f"{step:g}" for step in steps])
+    axes[1].set_xticks([], minor=True)
+    axes[1].legend(loc="upper left", bbox_to_anchor=(1, 1))
+    return fig
+
+
+def plot_rivals(sizes: Sequence[int], ratios: Mapping[str, Sequence[float]]) -> Axes:
+    """Draw errors in units of PCA's against the size of the code, a line for each method.
+
+    Lines of one family share a colour: PCA with another decoder, networks, forms of AKPCA. The
+    name that begins a method's name tells the family.
+    """
+    families = {
+        "PCA": "PCA",
+        "kernel PCA": "KPCA",
+        "a network": "MLP autoencoder",
+        "AKPCA": "AKPCA",
+    }
+    dashes = {family: iter(("-", "--", ":")) for family in families}
+    dashes["AKPCA"] = iter((":", "--", "-"))  # the best comes last
+    styles = {}
+    for name in ratios:
+        family = next(f for f in families if name.startswith(f))
+        styles[name] = METHOD_STYLES[families[family]] | {"linestyle": next(dashes[family])}
+    _, ax = plt.subplots(figsize=(8.4, 4.2))
+    labels = {"xlabel": "components", "ylabel": "held-out error / that of PCA"}
+    plot_curves(sizes, ratios, styles=styles, ax=ax, **labels)
+    ax.set(xticks=sizes)
+    ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    return ax
 
 
 def plot_extremes(

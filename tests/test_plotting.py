@@ -172,6 +172,45 @@ def test_codes_of_one_number_are_drawn_against_the_class(points):
         assert (cloud.get_offsets()[:, 1] == label).all()
 
 
+def test_bound_lies_above_points_and_worst_cases():
+    """The line of the bound is drawn, and in view."""
+    clouds = {"some": np.array([[0.1, 1.0], [1.0, 2.0]])}
+    ax = plotting.plot_bound(clouds, [0.1, 1, 10], [0, 2.9, 1], bound=3)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "some",
+        "the worst",
+        "the bound",
+    ]
+    assert ax.get_ylim()[1] > 3
+    np.testing.assert_array_equal(ax.collections[0].get_offsets(), clouds["some"])
+
+
+def test_descents_are_drawn_at_their_best_step():
+    """Left the run with the lowest last loss, right the last loss of each step."""
+    curves = {
+        "SGD, random start": np.array([[3.0, 0.9], [2.0, 0.5]]),
+        "Adam, kernel PCA start": np.array([[0.6, 0.4], [1.0, 0.8]]),
+    }
+    left, right = plotting.plot_descents((1, 2), (0.1, 1), curves, ylabel="loss").axes
+    for lines, name, best in zip(left.lines, curves, ([2.0, 0.5], [0.6, 0.4]), strict=True):
+        assert lines.get_label() == name
+        assert lines.get_ydata().tolist() == best
+    assert [line.get_ydata().tolist() for line in right.lines] == [[0.9, 0.5], [0.4, 0.8]]
+    assert [line.get_linestyle() for line in right.lines] == ["--", "-"]
+
+
+def test_rivals_of_one_family_share_a_colour():
+    """Forms of a method differ by their dashes."""
+    names = ["PCA", "kernel PCA", "PCA + ridge", "a network", "AKPCA, one", "AKPCA, two"]
+    ax = plotting.plot_rivals([2, 5], {name: [1.0, 0.5] for name in names})
+    lines = {line.get_label(): line for line in ax.lines}
+    assert list(lines) == names
+    assert lines["PCA"].get_color() == lines["PCA + ridge"].get_color()
+    assert lines["AKPCA, one"].get_color() == lines["AKPCA, two"].get_color()
+    assert lines["AKPCA, one"].get_linestyle() != lines["AKPCA, two"].get_linestyle()
+    assert lines["kernel PCA"].get_color() == plotting.METHOD_STYLES["KPCA"]["color"]
+
+
 def test_curves_have_labelled_axes_and_a_legend():
     """A known method is drawn in its style, and one curve alone needs no legend."""
     options = dict(xlabel="k", ylabel="error")

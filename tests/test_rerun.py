@@ -36,12 +36,10 @@ CASES: dict[str, list[dict]] = {
         dict(SMALL, sigma=0.1),
         dict(dataset="digits", n_train=4, n_test=1, sigma=2.0),
     ],
-    "03_centering": [dict(dataset="digits", seed=1), dict(SMALL, sigma=0.1)],
     "04_nystrom": [
         dict(dataset="digits", step=1, n_train=130, n_test=20),
         dict(dataset="digits", n_components=1, gamma=30.0, seed=1),
     ],
-    "04_nystrom": [dict(dataset="digits", seed=1)],
     "05_gha": [dict(dataset="digits", n_components=4, eta0=0.05, seed=1)],
     "06_kha": [
         dict(dataset="mnist5k", n_per_class=8, n_components=4, n_passes=12, n_seeds=2, n_starts=2),
@@ -54,7 +52,8 @@ CASES: dict[str, list[dict]] = {
         dict(SMALL, n_components=1),
     ],
     "09_akpca": [
-        dict(SMALL, step=1, n_components=4, n_components_curve="2", n_epochs=2),
+        dict(dataset="digits", step=1),
+        dict(SMALL, step=1, n_components=1, n_components_curve="2", n_epochs=2),
     ],
     "10_ds_akpca": [
         dict(dataset="digits", step=1, n_train=20, n_test=10, n_landmarks=80, n_epochs=2, seed=1),
