@@ -16,12 +16,13 @@ import numpy as np
 from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 __all__ = [
     "GAIN_STYLES",
     "METHOD_STYLES",
     "plain_ticks",
+    "plot_bands",
     "plot_codes",
     "plot_contours",
     "plot_cosines",
@@ -285,9 +286,8 @@ def plot_cosines(cosines: Mapping[str, np.ndarray], *, xlabel: str, ylabel: str)
         rows, columns = matrix.shape
         extent = (0.5, columns + 0.5, rows + 0.5, 0.5)
         image = ax.imshow(matrix, vmin=0, vmax=1, cmap="Blues", extent=extent)
-        ax.set(xlabel=xlabel, title=title)
-        ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-        ax.yaxis.set_major_locator(MaxNLocator(8, integer=True))
+        ticks = [np.unique(np.linspace(1, size, min(size, 8)).astype(int)) for size in matrix.shape]
+        ax.set(xlabel=xlabel, title=title, xticks=ticks[1], yticks=ticks[0])
         ax.grid(False)
     axes[0, 0].set_ylabel(ylabel)
     fig.colorbar(image, ax=axes, label="|cosine|")
@@ -322,6 +322,29 @@ def plot_sweep(
     if not np.isfinite(values).all():
         ax.plot([], [], color="0.35", label="diverged", **crosses)
     ax.legend()
+    return ax
+
+
+def plot_bands(
+    x: Sequence[float] | np.ndarray,
+    runs: Mapping[str, np.ndarray],
+    *,
+    xlabel: str,
+    ylabel: str,
+    log: str = "",
+    styles: Mapping[str, dict] = METHOD_STYLES,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw medians as :func:`plot_curves` does, with bands from the least value to the largest.
+
+    `runs` maps a name to values of shape (n_runs, n_points).
+    """
+    medians = {name: np.median(values, axis=0) for name, values in runs.items()}
+    options = {"xlabel": xlabel, "ylabel": ylabel, "log": log, "styles": styles}
+    ax = plot_curves(x, medians, ax=ax, **options)
+    for line, values in zip(ax.get_lines(), runs.values(), strict=True):
+        ends = np.min(values, axis=0), np.max(values, axis=0)
+        ax.fill_between(x, *ends, color=line.get_color(), alpha=0.15, linewidth=0)
     return ax
 
 

@@ -78,12 +78,12 @@ def test_cosines_are_on_one_scale_and_counted_from_one():
     fig = plotting.plot_cosines(matrices, xlabel="eigenvector", ylabel="row")
     assert [ax.get_title("left") for ax in fig.axes[:2]] == ["one", "two"]
     assert {ax.images[0].get_clim() for ax in fig.axes[:2]} == {(0, 1)}
-    assert fig.axes[0].images[0].get_extent() == (0.5, 3.5, 3.5, 0.5)
+    assert list(fig.axes[0].images[0].get_extent()) == [0.5, 3.5, 3.5, 0.5]
     plotting.plot_cosines({"one": np.eye(1)}, xlabel="x", ylabel="y").canvas.draw()
 
 
 def test_sweep_marks_what_diverged_by_crosses():
-    """Crosses have the curve's colour, lie within the axes, and only runs that diverged have one."""
+    """Crosses have the curve's colour and lie within the axes; only runs that diverged have one."""
     curves = {"PCA": [1.0, 5.0, np.inf], "other": [1.2, np.inf, np.inf]}
     ax = plotting.plot_sweep([0.1, 1, 10], curves, xlabel="gain", ylabel="error", top=2.0)
     crosses = [line for line in ax.lines if line.get_marker() == "x" and len(line.get_xdata())]
@@ -95,6 +95,15 @@ def test_sweep_marks_what_diverged_by_crosses():
     assert [text.get_text() for text in ax.get_legend().get_texts()][-1] == "diverged"
     whole = plotting.plot_sweep([1, 2], {"PCA": [1, 1]}, xlabel="gain", ylabel="error")
     assert len(whole.get_legend().get_texts()) == 1
+
+
+def test_bands_reach_from_the_least_to_the_largest():
+    """The line is the median, the band has the colour of its line."""
+    runs = {"a": np.array([[1.0, 2.0], [3.0, 4.0], [2.0, 9.0]])}
+    ax = plotting.plot_bands([1, 2], runs, xlabel="steps", ylabel="error", log="y")
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), [2, 4])
+    corners = ax.collections[0].get_paths()[0].vertices
+    assert corners[:, 1].min() == 1 and corners[:, 1].max() == 9
 
 
 def test_codes_name_every_class_at_its_median():
