@@ -22,6 +22,7 @@ __all__ = [
     "GAIN_STYLES",
     "METHOD_STYLES",
     "plain_ticks",
+    "plot_bands",
     "plot_best_line",
     "plot_bound",
     "plot_build_up",
@@ -29,6 +30,7 @@ __all__ = [
     "plot_code_curve",
     "plot_codes",
     "plot_contours",
+    "plot_cosines",
     "plot_curves",
     "plot_descents",
     "plot_error_curves",
@@ -38,7 +40,9 @@ __all__ = [
     "plot_projections",
     "plot_rivals",
     "plot_round_trip",
+    "plot_sweep",
     "plot_sweeps",
+    "plot_weight_paths",
     "show_images",
     "use_style",
 ]
@@ -483,6 +487,100 @@ def plot_geometry(
     """
     functions = {title.format(j + 1): lambda Z, j=j: encode(Z)[:, j] for j in range(n_components)}
     return plot_contours(functions, X, y)
+
+
+def plot_weight_paths(
+    cloud: np.ndarray, axis: np.ndarray, paths: Mapping[str, np.ndarray], *, radius: float = 2.3
+) -> Figure:
+    """Draw where the weights of a neuron go, in the plane of the data, and how long they are.
+
+    `cloud`, shape (n, 2), are the samples and `axis`, shape (2,), is their first component. `paths`
+    maps a name to weights after each sample, shape (n + 1, 2); what leaves the `radius` is cut off.
+    """
+    fig, (plane, lengths) = plt.subplots(1, 2, figsize=(9.6, 4.0), width_ratios=(1, 1.25))
+    plane.scatter(*cloud.T, s=6, color="0.72", linewidth=0)
+    plane.add_patch(plt.Circle((0, 0), 1, fill=False, color="0.35", linestyle="--"))
+    plane.plot(*(radius * np.outer([-1, 1], axis)).T, color=BLACK, linewidth=1)
+    for name, path in paths.items():
+        (line,) = plane.plot(*path.T, linewidth=1.8)
+        plane.plot(*path[0], "o", color=line.get_color(), markersize=7)
+        lengths.plot(np.linalg.norm(path, axis=1), color=line.get_color(), label=name)
+    lengths.axhline(1, color="0.35", linestyle="--", linewidth=1)
+    limits = (-radius, radius)
+    plane.set(xlabel="$w_1$", ylabel="$w_2$", aspect="equal", xlim=limits, ylim=limits)
+    lengths.set(xlabel="samples", ylabel=r"length $\Vert w\Vert$", ylim=(0, radius))
+    lengths.legend(loc="upper right")
+    return fig
+
+
+def plot_cosines(cosines: Mapping[str, np.ndarray], *, xlabel: str, ylabel: str) -> Figure:
+    """Draw matrices of |cosines|, shape (k, k), as one panel each, on one scale from 0 to 1."""
+    width = 3.7 * len(cosines) + 1
+    fig, axes = plt.subplots(1, len(cosines), figsize=(width, 3.7), sharey=True, squeeze=False)
+    for ax, (title, matrix) in zip(axes[0], cosines.items(), strict=True):
+        rows, columns = matrix.shape
+        extent = (0.5, columns + 0.5, rows + 0.5, 0.5)
+        image = ax.imshow(matrix, vmin=0, vmax=1, cmap="Blues", extent=extent)
+        ticks = [np.unique(np.linspace(1, size, min(size, 8)).astype(int)) for size in matrix.shape]
+        ax.set(xlabel=xlabel, title=title, xticks=ticks[1], yticks=ticks[0])
+        ax.grid(False)
+    axes[0, 0].set_ylabel(ylabel)
+    fig.colorbar(image, ax=axes, label="|cosine|")
+    return fig
+
+
+def plot_sweep(
+    x: Sequence[float] | np.ndarray,
+    curves: Mapping[str, Sequence[float] | np.ndarray],
+    *,
+    xlabel: str,
+    ylabel: str,
+    top: float = np.inf,
+    styles: Mapping[str, dict] = METHOD_STYLES,
+) -> Axes:
+    """Draw results over a logarithmic range of gains as :func:`plot_curves` does.
+
+    Where a value is not finite, a run has diverged: a cross at the top of the figure says so, in
+    the colour of its curve. Finite values above `top` are cut off.
+    """
+    _, ax = plt.subplots(figsize=(7.6, 3.8))
+    plot_curves(x, curves, xlabel=xlabel, ylabel=ylabel, log="x", styles=styles, ax=ax)
+    values = np.array(list(curves.values()), dtype=float)
+    low, high = values[np.isfinite(values)].min(), min(values[np.isfinite(values)].max(), top)
+    step = 0.08 * (high - low or 1)
+    ax.set_ylim(low - step, high + step * (1 + len(curves)))
+    crosses = {"marker": "x", "markersize": 8, "markeredgewidth": 2, "linestyle": "none"}
+    for row, (line, results) in enumerate(zip(ax.get_lines(), values, strict=True)):
+        gone = np.asarray(x)[~np.isfinite(results)]
+        height = high + step * (len(curves) - row)
+        ax.plot(gone, np.full(len(gone), height), color=line.get_color(), **crosses)
+    if not np.isfinite(values).all():
+        ax.plot([], [], color="0.35", label="diverged", **crosses)
+    ax.legend()
+    return ax
+
+
+def plot_bands(
+    x: Sequence[float] | np.ndarray,
+    runs: Mapping[str, np.ndarray],
+    *,
+    xlabel: str,
+    ylabel: str,
+    log: str = "",
+    styles: Mapping[str, dict] = METHOD_STYLES,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw medians as :func:`plot_curves` does, with bands from the least value to the largest.
+
+    `runs` maps a name to values of shape (n_runs, n_points).
+    """
+    medians = {name: np.median(values, axis=0) for name, values in runs.items()}
+    options = {"xlabel": xlabel, "ylabel": ylabel, "log": log, "styles": styles}
+    ax = plot_curves(x, medians, ax=ax, **options)
+    for line, values in zip(ax.get_lines(), runs.values(), strict=True):
+        ends = np.min(values, axis=0), np.max(values, axis=0)
+        ax.fill_between(x, *ends, color=line.get_color(), alpha=0.15, linewidth=0)
+    return ax
 
 
 def plot_codes(codes: Mapping[str, np.ndarray], y: np.ndarray) -> Figure:

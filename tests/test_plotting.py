@@ -150,6 +150,52 @@ def test_clouds_are_the_points_and_their_codes(points):
         assert sum(len(cloud.get_offsets()) for cloud in ax.collections) == len(X)
 
 
+def test_weight_paths_are_drawn_in_the_plane_and_by_length(points):
+    """Each path has a line in both panels, of one colour, and a dot where it starts."""
+    path = np.array([[2.0, 0.0], [0.0, 1.0]])
+    fig = plotting.plot_weight_paths(points[0], np.array([0.6, 0.8]), {"a": path, "b": -path})
+    plane, lengths = fig.axes
+    np.testing.assert_array_equal(lengths.lines[0].get_ydata(), [2, 1])
+    assert [text.get_text() for text in lengths.get_legend().get_texts()] == ["a", "b"]
+    dots = [line for line in plane.lines if line.get_marker() == "o"]
+    assert [dot.get_color() for dot in dots] == [line.get_color() for line in lengths.lines[:2]]
+    assert all(ax.get_xlabel() and ax.get_ylabel() for ax in fig.axes)
+
+
+def test_cosines_are_on_one_scale_and_counted_from_one():
+    """Fields are centred at their numbers, also if there is a single one."""
+    matrices = {"one": np.eye(3), "two": np.full((3, 3), 0.5)}
+    fig = plotting.plot_cosines(matrices, xlabel="eigenvector", ylabel="row")
+    assert [ax.get_title("left") for ax in fig.axes[:2]] == ["one", "two"]
+    assert {ax.images[0].get_clim() for ax in fig.axes[:2]} == {(0, 1)}
+    assert list(fig.axes[0].images[0].get_extent()) == [0.5, 3.5, 3.5, 0.5]
+    plotting.plot_cosines({"one": np.eye(1)}, xlabel="x", ylabel="y").canvas.draw()
+
+
+def test_sweep_marks_what_diverged_by_crosses():
+    """Crosses have the curve's colour and lie within the axes; only runs that diverged have one."""
+    curves = {"PCA": [1.0, 5.0, np.inf], "other": [1.2, np.inf, np.inf]}
+    ax = plotting.plot_sweep([0.1, 1, 10], curves, xlabel="gain", ylabel="error", top=2.0)
+    crosses = [line for line in ax.lines if line.get_marker() == "x" and len(line.get_xdata())]
+    assert [list(cross.get_xdata()) for cross in crosses] == [[10], [1, 10]]
+    assert [cross.get_color() for cross in crosses] == [line.get_color() for line in ax.lines[:2]]
+    low, high = ax.get_ylim()
+    heights = [float(cross.get_ydata()[0]) for cross in crosses]
+    assert low < 1 and 2 < heights[1] < heights[0] < high
+    assert [text.get_text() for text in ax.get_legend().get_texts()][-1] == "diverged"
+    whole = plotting.plot_sweep([1, 2], {"PCA": [1, 1]}, xlabel="gain", ylabel="error")
+    assert len(whole.get_legend().get_texts()) == 1
+
+
+def test_bands_reach_from_the_least_to_the_largest():
+    """The line is the median, the band has the colour of its line."""
+    runs = {"a": np.array([[1.0, 2.0], [3.0, 4.0], [2.0, 9.0]])}
+    ax = plotting.plot_bands([1, 2], runs, xlabel="steps", ylabel="error", log="y")
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), [2, 4])
+    corners = ax.collections[0].get_paths()[0].vertices
+    assert corners[:, 1].min() == 1 and corners[:, 1].max() == 9
+
+
 def test_codes_name_every_class_at_its_median():
     """A name stands where its class is, not where there is room: it must not suggest structure."""
     codes = np.random.default_rng(0).standard_normal((200, 3))

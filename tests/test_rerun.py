@@ -40,7 +40,10 @@ CASES: dict[str, list[dict]] = {
         dict(dataset="digits", step=1, n_train=130, n_test=20),
         dict(dataset="digits", n_components=1, gamma=30.0, seed=1),
     ],
-    "05_gha": [dict(dataset="digits", n_components=4, eta0=0.05, seed=1)],
+    "05_gha": [
+        dict(dataset="digits", n_components=4, eta0=0.05, seed=1),
+        dict(n_train=20, n_test=10, n_components=1, seed=2),
+    ],
     "06_kha": [
         dict(dataset="mnist5k", n_per_class=8, n_components=4, n_passes=12, n_seeds=2, n_starts=2),
     ],
@@ -57,6 +60,7 @@ CASES: dict[str, list[dict]] = {
     ],
     "10_ds_akpca": [
         dict(dataset="digits", step=1, n_train=20, n_test=10, n_landmarks=80, n_epochs=2, seed=1),
+        dict(n_train=10, n_test=5, n_landmarks=64, n_epochs=1, n_components=1, seed=2),
     ],
 }
 RUNS = [(name, parameters) for name, cases in CASES.items() for parameters in cases]
