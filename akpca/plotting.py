@@ -64,8 +64,8 @@ CLASS_COLORS = (
 METHOD_STYLES: dict[str, dict] = {
     "PCA": {"color": BLUE, "marker": "o"},
     "PCA, not centred": {"color": SKY, "marker": "o", "linestyle": "--"},
-    "KPCA": {"color": ORANGE, "marker": "s"},
-    "KPCA, not centred": {"color": "#8C5A00", "marker": "s", "linestyle": "--"},
+    "kernel PCA": {"color": ORANGE, "marker": "s"},
+    "kernel PCA, not centred": {"color": "#8C5A00", "marker": "s", "linestyle": "--"},
     "Nyström": {"color": PURPLE, "marker": "D"},
     "GHA": {"color": SKY, "marker": "v"},
     "KHA": {"color": RED, "marker": "v"},
@@ -605,6 +605,7 @@ def plot_codes(codes: Mapping[str, np.ndarray], y: np.ndarray) -> Figure:
             ax.text(*middle, str(label), color=color, path_effects=halo, zorder=3, **font)
         second = "component 2" if code.shape[1] > 1 else "class"
         ax.set(xlabel="component 1", ylabel=second, title=title)
+        ax.locator_params(axis="x", nbins=6)  # more ticks would touch in a narrow panel
     return fig
 
 
@@ -675,7 +676,7 @@ def plot_rivals(sizes: Sequence[int], ratios: Mapping[str, Sequence[float]]) -> 
     """
     families = {
         "PCA": "PCA",
-        "kernel PCA": "KPCA",
+        "kernel PCA": "kernel PCA",
         "a network": "MLP autoencoder",
         "AKPCA": "AKPCA",
     }

@@ -43,7 +43,7 @@ __all__ = [
 
 
 def kernel_matrix(X: np.ndarray, kernel: Callable) -> np.ndarray:
-    """Return K with K_ij = k(x_i, x_j), shape (n, n), one entry at a time."""
+    """Return K with K_ij = kappa(x_i, x_j), shape (n, n), one entry at a time."""
     n = len(X)
     K = np.empty((n, n))
     for i in range(n):
@@ -76,7 +76,7 @@ def kernel_pca(K: np.ndarray, k: int) -> np.ndarray:
 
 
 def encode(A: np.ndarray, K_new: np.ndarray) -> np.ndarray:
-    """Return f(x) = A k with k_i = k(x, x_i), for every row k of K_new, shape (m, k): (12)."""
+    """Return f(x) = A kappa(x), for every row kappa(x) of K_new, shape (m, k): (12)."""
     return np.array([A @ k for k in K_new])
 
 

@@ -254,7 +254,7 @@ def test_rivals_of_one_family_share_a_colour():
     assert lines["PCA"].get_color() == lines["PCA + ridge"].get_color()
     assert lines["AKPCA, one"].get_color() == lines["AKPCA, two"].get_color()
     assert lines["AKPCA, one"].get_linestyle() != lines["AKPCA, two"].get_linestyle()
-    assert lines["kernel PCA"].get_color() == plotting.METHOD_STYLES["KPCA"]["color"]
+    assert lines["kernel PCA"].get_color() == plotting.METHOD_STYLES["kernel PCA"]["color"]
 
 
 def test_curves_have_labelled_axes_and_a_legend():

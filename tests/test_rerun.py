@@ -51,6 +51,8 @@ CASES: dict[str, list[dict]] = {
         dict(dataset="mnist5k", n_per_class=25, n_components=5, n_passes=5, seed=1),
     ],
     "08_preimages": [
+        dict(dataset="digits"),
+        dict(SMALL, n_components=2),
         dict(SMALL, gamma=10.0, sigma=0.5),
         dict(SMALL, n_components=1),
     ],
@@ -59,6 +61,7 @@ CASES: dict[str, list[dict]] = {
         dict(SMALL, step=1, n_components=1, n_components_curve="2", n_epochs=2),
     ],
     "10_ds_akpca": [
+        dict(dataset="digits", step=1),
         dict(dataset="digits", step=1, n_train=20, n_test=10, n_landmarks=80, n_epochs=2, seed=1),
         dict(n_train=10, n_test=5, n_landmarks=64, n_epochs=1, n_components=1, seed=2),
     ],
