@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from akpca import Autoencoder, load_dataset, pca, reconstruction_error
 from akpca.autoencoding.network import Network
+from akpca.datasets import add_gaussian_noise, add_speckle
 
 DIGITS = load_dataset("digits").X / 16
 
@@ -103,6 +104,21 @@ def test_noise_and_weight_decay_regularise():
     assert error(weight_decay=50.0) > 1.2 * plain
 
 
+@pytest.mark.parametrize(
+    "noise, level, corrupt", [("gaussian", 0.3, add_gaussian_noise), ("speckle", 0.4, add_speckle)]
+)
+def test_training_with_noise_removes_it(noise, level, corrupt):
+    """On noisy samples not seen before, the network that was trained with noise is ahead."""
+    X, X_new = DIGITS[:1200], DIGITS[1200:]
+    noisy = corrupt(X_new, level, random_state=0)
+
+    def error(noise_level):
+        model = Autoencoder(8, n_epochs=40, random_state=0, noise=noise, noise_level=noise_level)
+        return reconstruction_error(X_new, model.fit(X).inverse_transform(model.transform(noisy)))
+
+    assert error(level) < 0.9 * error(0.0)
+
+
 def test_a_sparsity_penalty_makes_codes_sparse():
     """A larger part of a code is close to 0, by the ratio of its two norms."""
 
@@ -189,6 +205,7 @@ def test_pickled_model_has_the_same_codes():
         ({"hidden_layer_sizes": (True,)}, "hidden_layer_sizes must be positive integers"),
         ({"validation_fraction": 0.01}, "validation_fraction=0.01 of 20 samples leaves none"),
         ({"activation": "relu"}, "'activation' parameter"),
+        ({"noise": "speckle", "noise_level": 1.5}, "noise_level=1.5 must be from 0 to 1"),
     ],
 )
 def test_bad_parameters_are_named(options, message):

@@ -168,9 +168,12 @@ class Autoencoder(Encoder):
         The largest step of Adam.
     weight_decay : float, default=0.0
         Part of every weight that is taken away per step, in units of the step.
+    noise : {'gaussian', 'speckle'}, default='gaussian'
+        What is done to samples before they are encoded in training: Gaussian noise is added, or
+        features are set to 0. What is decoded is compared with the clean samples: a denoising
+        autoencoder.
     noise_level : float, default=0.0
-        Standard deviation of Gaussian noise, in units of X, added to what is encoded in training:
-        a denoising autoencoder.
+        Standard deviation of the noise, in units of X, or probability of a 0.
     sparsity : float, default=0.0
         Weight of the mean of |y_j|, beside the mean squared error of (x - mean_) / scale_: a
         sparse autoencoder, most of whose code is about 0 for any one sample.
@@ -230,6 +233,7 @@ class Autoencoder(Encoder):
         "activation": [StrOptions({"elu", "tanh"})],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "noise": [StrOptions({"gaussian", "speckle"})],
         "noise_level": [Interval(Real, 0, None, closed="left")],
         "sparsity": [Interval(Real, 0, None, closed="left")],
         "contraction": [Interval(Real, 0, None, closed="left")],
@@ -249,6 +253,7 @@ class Autoencoder(Encoder):
         activation="elu",
         learning_rate=2e-3,
         weight_decay=0.0,
+        noise="gaussian",
         noise_level=0.0,
         sparsity=0.0,
         contraction=0.0,
@@ -264,6 +269,7 @@ class Autoencoder(Encoder):
         self.activation = activation
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
+        self.noise = noise
         self.noise_level = noise_level
         self.sparsity = sparsity
         self.contraction = contraction
@@ -333,6 +339,11 @@ class Autoencoder(Encoder):
                 f"validation_fraction={self.validation_fraction} of {n} samples leaves none to "
                 "train with or to hold out; give another, or 0"
             )
+        if self.noise == "speckle" and self.noise_level > 1:
+            raise ValueError(
+                f"noise_level={self.noise_level} must be from 0 to 1 for noise='speckle', the "
+                "probability of a 0"
+            )
         self._measure(X)
         widths = [d, *sizes, self.n_components, *sizes[::-1], d]
         network = Network(widths, len(sizes) + 1, self.activation, np.dtype(np.float32))
@@ -357,13 +368,11 @@ class Autoencoder(Encoder):
     def _epoch(self, network, Z, optimizer, rng, schedule, first):
         """Make one pass; return the mean loss of a sample."""
         total, order = 0.0, rng.permutation(len(Z))
-        noise = np.float32(self.noise_level / self.scale_)
         flops = 2.0 * min(len(Z), self.batch_size) * network.theta.size
         with one_blas_thread(flops), np.errstate(all="ignore"):  # what overflows is found below
             for step, rows in enumerate(gen_batches(len(Z), self.batch_size), start=first):
-                X = noisy = Z[order[rows]]
-                if noise:
-                    noisy = X + noise * rng.standard_normal(X.shape).astype(X.dtype)
+                X = Z[order[rows]]
+                noisy = self._corrupt(X, rng) if self.noise_level else X
                 loss, gradient = network.gradient(
                     X, noisy, sparsity=self.sparsity, contraction=self.contraction
                 )
@@ -375,6 +384,13 @@ class Autoencoder(Encoder):
                     network.theta *= np.float32(1 - rate * self.weight_decay)
                 optimizer.step([network.theta], lambda _, g=gradient: [g], rate)
         return total / len(Z)
+
+    def _corrupt(self, Z, rng):
+        if self.noise == "gaussian":
+            noise = np.float32(self.noise_level / self.scale_)
+            return Z + noise * rng.standard_normal(Z.shape).astype(Z.dtype)
+        zero = self._forward(np.zeros_like(self.mean_))
+        return np.where(rng.uniform(size=Z.shape) < self.noise_level, zero, Z)
 
     def _error(self, network, Z):
         flops = 2.0 * BLOCK_ROWS * network.theta.size

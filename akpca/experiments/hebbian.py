@@ -14,18 +14,18 @@ from scipy.linalg import issymmetric
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
-from .eigen import leading_eigenpairs
-from .hebbian import (
+from ..eigen import leading_eigenpairs
+from ..hebbian import (
     DivergenceError,
     Gain,
     HebbianProgress,
     KernelHebbian,
     kernel_reconstruction_error,
 )
-from .operators import MatrixOperator
-from .parameters import check_number
-from .progress import progress_bar
-from .threads import matmul, one_blas_thread
+from ..operators import MatrixOperator
+from ..parameters import check_number
+from ..progress import progress_bar
+from ..threads import matmul, one_blas_thread
 
 __all__ = ["excess_error_curve", "excess_error_curves", "optimal_error"]
 

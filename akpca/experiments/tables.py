@@ -1,0 +1,105 @@
+"""Results as rows of a file, written as they come.
+
+A run of an hour will be interrupted. Every row is on the disk before the next is computed, a row
+that was cut off in the middle is dropped, and what is there is not computed again: a run that was
+killed and started again ends with the table of one that was not.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+__all__ = ["ResultTable"]
+
+
+class ResultTable:
+    """A CSV file with one value for each combination of keys.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; it and its folder are made if they don't exist.
+    keys : sequence of str
+        Columns that name a result, such as data, method and seed. Keys are compared as text.
+    value : str, default='value'
+        The column of the result, a number.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> table = ResultTable(Path(tempfile.mkdtemp()) / "errors.csv", ["method", "seed"])
+    >>> if ("PCA", 0) not in table:
+    ...     table.add("PCA", 0, value=0.31)
+    >>> table[("PCA", 0)]
+    0.31
+    """
+
+    def __init__(self, path: str | Path, keys: Sequence[str], *, value: str = "value") -> None:
+        self.path, self.columns = Path(path), [*keys, value]
+        self._values: dict[tuple[str, ...], float] = {}
+        self._read()
+
+    def _read(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        content = self.path.read_bytes() if self.path.exists() else b""
+        whole = content[: content.rfind(b"\n") + 1]
+        if whole != content:  # the last row was cut off
+            with self.path.open("r+b") as file:
+                file.truncate(len(whole))
+                os.fsync(file.fileno())
+        if not whole:
+            self._append(self.columns)
+            return
+        head, *rows = csv.reader(whole.decode("utf-8").splitlines())
+        if head != self.columns:
+            raise ValueError(f"path={self.path} has the columns {head}, not {self.columns}")
+        for row in rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"path={self.path}: {row} has not the columns {self.columns}")
+            self._values[tuple(row[:-1])] = float(row[-1])
+
+    def _append(self, row: Sequence[object]) -> None:
+        with self.path.open("a", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerow(row)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _key(self, names: Sequence[object]) -> tuple[str, ...]:
+        if len(names) != len(self.columns) - 1:
+            raise ValueError(f"{tuple(names)} must have a name for each of {self.columns[:-1]}")
+        return tuple(map(str, names))
+
+    def __contains__(self, names: Sequence[object]) -> bool:
+        return self._key(names) in self._values
+
+    def __getitem__(self, names: Sequence[object]) -> float:
+        return self._values[self._key(names)]
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        return iter(self._values)
+
+    def add(self, *names: object, value: float) -> None:
+        """Write a result; one that is there is refused."""
+        key = self._key(names)
+        if key in self._values:
+            raise ValueError(f"{key} is in {self.path} already")
+        self._append([*key, repr(float(value))])
+        self._values[key] = float(value)
+
+    def select(self, **wanted: object) -> dict[tuple[str, ...], float]:
+        """Return the results whose keys are the `wanted` ones, by the keys that are left."""
+        if unknown := set(wanted) - set(self.columns[:-1]):
+            raise ValueError(f"{sorted(unknown)} must be among the columns {self.columns[:-1]}")
+        texts: Mapping[str, str] = {name: str(value) for name, value in wanted.items()}
+        places = [i for i, name in enumerate(self.columns[:-1]) if name not in texts]
+        return {
+            tuple(key[i] for i in places): value
+            for key, value in self._values.items()
+            if all(dict(zip(self.columns, key, strict=False))[n] == t for n, t in texts.items())
+        }
