@@ -29,6 +29,7 @@ __all__ = [
     "plot_extremes",
     "plot_geometry",
     "plot_points",
+    "plot_prediction",
     "show_images",
     "use_style",
 ]
@@ -304,3 +305,28 @@ def plot_error_curves(runs: Mapping[str, np.ndarray], ax: Axes) -> None:
             ax.fill_between(passes, low, high, color=style["color"], alpha=0.12, linewidth=0)
     ax.set(xlabel="passes", ylabel="excess relative error")
     plain_ticks(ax)
+
+
+def plot_prediction(
+    measured: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    predicted: Mapping[str, Function],
+    ax: Axes,
+) -> None:
+    """Draw measured points and the curves that a theory predicts for them, on a logarithmic scale.
+
+    `measured` maps a name to x and y, and `predicted` the same name to a function of x. Points that
+    are 0 are not drawn. The x axis begins at 0, and the y axis at half of the smallest y.
+    """
+    colors, markers = (BLUE, ORANGE, GREEN, RED), "osD^"
+    widest = max((x.max() for x, _ in measured.values() if len(x)), default=1.0)
+    grid = np.linspace(0, 1.05 * widest, 100)
+    for (name, (x, y)), color, marker in zip(measured.items(), colors, markers, strict=False):
+        shown = y > 0
+        ax.plot(x[shown], y[shown], marker, color=color, label=name)
+        ax.plot(grid, predicted[name](grid), color=color, label=f"{name}, predicted")
+    values = np.concatenate([y[y > 0] for _, y in measured.values()])
+    ax.set(yscale="log", xlim=(0, grid[-1]))
+    if len(values):
+        ax.set_ylim(bottom=values.min() / 2)
+    plain_ticks(ax)
+    ax.legend(fontsize=9)

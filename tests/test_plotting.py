@@ -135,3 +135,17 @@ def test_error_curves_are_medians_over_the_seeds():
     assert len(ax.collections) == 1
     assert ax.get_xlabel()
     assert ax.get_ylabel()
+
+
+def test_predictions_run_through_their_points():
+    """Points and the curve of their theory have a colour; zeros have no place on the scale."""
+    _, ax = plt.subplots()
+    x, y = np.array([0.1, 0.2, 0.3]), np.array([0.5, 0.0, 0.125])
+    plotting.plot_prediction({"a": (x, y), "b": (x[:0], y[:0])}, dict.fromkeys("ab", np.exp), ax)
+    points, curve = ax.lines[:2]
+    assert points.get_color() == curve.get_color() != ax.lines[2].get_color()
+    np.testing.assert_array_equal(points.get_xdata(), [0.1, 0.3])
+    np.testing.assert_allclose(curve.get_ydata(), np.exp(curve.get_xdata()))
+    assert curve.get_xdata()[0] == 0
+    assert ax.get_yscale() == "log"
+    assert ax.get_ylim()[0] == 0.0625
