@@ -43,7 +43,10 @@ __all__ = [
     "follow_passes",
     "gains_for",
     "optimal_error",
+    "percent",
+    "times",
     "tune_gain",
+    "tuned_gains",
 ]
 
 #: Values of tau, in passes, that the paper tried. Those of eta0 and mu are {1, 2, 5} 10^b.
@@ -362,6 +365,28 @@ TUNED: dict[Task, Tuned] = {
             "KHA-SMD": (0.01, 1, 0.0002),
         },
     ),
+    Task("usps", "RBF", 1000, 16): _tuned(
+        100,
+        {
+            "KHA": (0.02,),
+            "KHA/t": (1, 1),
+            "KHA/et*": (5, 3),
+            "KHA/et": (0.2, 1),
+            "KHA-SMD*": (5, 3, 0.05),
+            "KHA-SMD": (0.2, 1, 0.1),
+        },
+    ),
+    Task("usps", "dot product", 1000, 16): _tuned(
+        100,
+        {
+            "KHA": (0.0001,),
+            "KHA/t": (0.002, 2),
+            "KHA/et*": (5, 4),
+            "KHA/et": (0.001, 1),
+            "KHA-SMD*": (5, 3, 0.0001),
+            "KHA-SMD": (0.001, 1, 0.002),
+        },
+    ),
     Task("patches", "RBF", 500, 20): _tuned(
         50,
         {
@@ -403,3 +428,42 @@ def gains_for(
     few = min(n_passes, FEW_PASSES)
     tuned = {name: tune_gain(K, name, task.n_components, few, seeds=seeds) for name in names}
     return Tuned(few, tuned)
+
+
+def tuned_gains(
+    dataset: str,
+    matrices: Mapping[str, np.ndarray],
+    n_components: int,
+    names: Iterable[str],
+    n_passes: int,
+    *,
+    gamma: float = 0.0,
+    seeds: Iterable[int],
+) -> dict[str, Tuned]:
+    """Return what :func:`gains_for` finds for several kernels of a data set, by their names.
+
+    `matrices` maps the name of a kernel, as in `Task`, to the centred kernel matrix; a `gamma`
+    other than 0 says that the RBF kernel is not that of the table.
+    """
+    names, seeds, found = list(names), list(seeds), {}
+    for kernel, K in matrices.items():
+        label = f"{kernel}, {gamma=}" if gamma and kernel == "RBF" else kernel
+        task = Task(dataset, label, len(K), n_components)
+        found[kernel] = gains_for(task, K, names, n_passes, seeds=seeds)
+    return found
+
+
+def _two_digits(x: float) -> str:
+    return np.format_float_positional(x, precision=2, fractional=False, trim="-")
+
+
+def percent(error: float) -> str:
+    """Return an error in per cent, with two digits; an infinite one has diverged."""
+    return f"{_two_digits(100 * error)} %" if np.isfinite(error) else "diverged"
+
+
+def times(first: float, second: float) -> str:
+    """Return how many times `second` `first` is, with two digits, if neither has diverged."""
+    if not np.isfinite([first, second]).all():
+        return "(diverged)"
+    return f"{_two_digits(first / second)} times"

@@ -14,8 +14,11 @@ from akpca.experiments import (
     follow_passes,
     gains_for,
     optimal_error,
+    percent,
     rung,
+    times,
     tune_gain,
+    tuned_gains,
 )
 from akpca.hebbian import Annealing, make_gain
 from akpca.kernels import RBF
@@ -209,3 +212,26 @@ def test_gains_of_the_table_have_the_names_of_their_rows():
             assert gain.eta0 != "auto"
             assert gain.mu != "auto"
             assert not gain.normalises or gain.get(Annealing).passes == 1
+
+
+def test_gains_of_several_kernels(K):
+    """A gamma of one's own keeps the RBF kernel, and only that, from the table."""
+    matrices = {"dot product": K, "RBF": K}
+    found = tuned_gains("?", matrices, 2, ["KHA"], 2, gamma=3.0, seeds=iter([3]))
+    assert (
+        found["RBF"]
+        == found["dot product"]
+        == gains_for(Task("?", "RBF", len(K), 2), K, ["KHA"], 2, seeds=[3])
+    )
+
+
+def test_numbers_in_words():
+    """Two digits, no exponents, and a word for what diverged."""
+    assert [percent(x) for x in (1.06, 0.5, 1.234e-5, np.inf)] == [
+        "110 %",
+        "50 %",
+        "0.0012 %",
+        "diverged",
+    ]
+    assert times(3.0, 2.0) == "1.5 times"
+    assert times(np.inf, 2.0) == times(1.0, np.inf) == times(np.inf, np.inf) == "(diverged)"
