@@ -31,12 +31,16 @@ __all__ = [
     "plot_codes",
     "plot_contours",
     "plot_cosines",
+    "plot_curve_panels",
     "plot_curves",
     "plot_descents",
     "plot_error_curves",
+    "plot_error_panels",
     "plot_extremes",
     "plot_geometry",
+    "plot_paths",
     "plot_points",
+    "plot_predictions",
     "plot_projections",
     "plot_rivals",
     "plot_round_trip",
@@ -723,3 +727,92 @@ def plot_error_curves(runs: Mapping[str, np.ndarray], ax: Axes) -> None:
             ax.fill_between(passes, low, high, color=style["color"], alpha=0.12, linewidth=0)
     ax.set(xlabel="passes", ylabel="excess relative error")
     plain_ticks(ax)
+
+
+def plot_error_panels(panels: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
+    """Draw `plot_error_curves` of several tasks, each in its own panel, by their titles."""
+    shape = {"figsize": (4.9 * len(panels), 3.8), "sharey": True, "squeeze": False}
+    fig, axes = plt.subplots(1, len(panels), **shape)
+    for ax, (title, runs) in zip(axes[0], panels.items(), strict=True):
+        plot_error_curves(runs, ax)
+        ax.set(title=title, ylabel="" if ax is not axes[0, 0] else "excess relative error")
+    axes[0, 0].legend()
+    return fig
+
+
+def plot_curve_panels(
+    x: Sequence[float] | np.ndarray,
+    panels: Mapping[str, Mapping[str, Sequence[float] | np.ndarray]],
+    *,
+    sharey: bool = True,
+    **options,
+) -> Figure:
+    """Draw `plot_curves` of several tasks, each in its own panel, by their titles.
+
+    `options` are those of :func:`plot_curves` for all panels. Ticks of `x` are integers.
+    """
+    shape = {"figsize": (4.8 * len(panels), 3.4), "sharey": sharey, "squeeze": False}
+    fig, axes = plt.subplots(1, len(panels), **shape)
+    for ax, (title, curves) in zip(axes[0], panels.items(), strict=True):
+        plot_curves(x, curves, ax=ax, **options)
+        ax.set_title(title)
+        if ax.get_xscale() == "linear":
+            ax.xaxis.get_major_locator().set_params(integer=True)
+        if sharey and ax is not axes[0, 0]:
+            ax.set_ylabel("")
+    return fig
+
+
+def plot_predictions(
+    panels: Mapping[str, tuple[Mapping, Mapping[str, Function]]], *, xlabel: str
+) -> Figure:
+    """Draw measured points and the curves that a theory predicts, on logarithmic scales.
+
+    `panels` maps the label of a y axis to `measured` and `predicted`: name -> x and y, and the same
+    name -> a function of x. Points that are 0 are not drawn. An x axis begins at 0, a y axis at
+    half of the smallest y.
+    """
+    fig, axes = plt.subplots(1, len(panels), figsize=(5 * len(panels), 3.6), squeeze=False)
+    for ax, (ylabel, (measured, predicted)) in zip(axes[0], panels.items(), strict=True):
+        widest = max((x.max() for x, _ in measured.values() if len(x)), default=1.0)
+        grid = np.linspace(0, 1.05 * widest, 100)
+        for (name, (x, y)), color, mark in zip(
+            measured.items(), (BLUE, ORANGE, GREEN, RED), "osD^", strict=False
+        ):
+            ax.plot(x[y > 0], y[y > 0], mark, color=color, label=name)
+            ax.plot(grid, predicted[name](grid), color=color, label=f"{name}, predicted")
+        ax.set(yscale="log", xlim=(0, grid[-1]), xlabel=xlabel, ylabel=ylabel)
+        values = np.concatenate([y[y > 0] for _, y in measured.values()])
+        if len(values):
+            ax.set_ylim(bottom=values.min() / 2)
+        plain_ticks(ax)
+        ax.legend(fontsize=9)
+    return fig
+
+
+def plot_paths(objective: Callable, paths: Mapping[str, np.ndarray]) -> Figure:
+    """Draw how methods descend in a plane: their paths, gains and losses.
+
+    `objective` is a function of the two coordinates, which may be arrays. `paths` maps a name to an
+    array with a row for each step: both coordinates and the logarithm of the gain. Losses are means
+    over 20 steps.
+    """
+    fig, axes = plt.subplots(1, 3, figsize=(12, 3.6), width_ratios=(1.2, 1, 1))
+    every = np.concatenate([path[:, :2] for path in paths.values()])
+    low, high = every.min(axis=0) - 0.6, every.max(axis=0) + 0.6
+    grid = np.meshgrid(*np.linspace(low, high, 150).T)
+    heights = np.log10(objective(*grid) + 0.01)
+    axes[0].contour(*grid, heights, levels=12, cmap="Greys", linewidths=0.7)
+    for (name, path), color in zip(paths.items(), (BLACK, ORANGE, BLUE, GREEN), strict=False):
+        axes[0].plot(*path[:, :2].T, ".-", color=color, markersize=2, linewidth=1)
+        axes[1].plot(np.arange(1, len(path) + 1), np.exp(path[:, 2]), color=color, label=name)
+        losses = objective(*path[:, :2].T)
+        means = [part.mean() for part in np.array_split(losses, len(losses) // 20)]
+        axes[2].plot(20 * np.arange(1, len(means) + 1), means, color=color, label=name)
+    axes[0].set(xlabel="$\\theta_1$", ylabel="$\\theta_2$", title="paths")
+    axes[1].set(xlabel="step", yscale="log", title="gain $e^\\rho$")
+    axes[2].set(xlabel="step", yscale="log", title="loss, mean of 20 steps")
+    for ax in axes[1:]:
+        plain_ticks(ax)
+    axes[1].legend(fontsize=9)
+    return fig

@@ -4,8 +4,23 @@ import numpy as np
 import pytest
 
 from akpca import KernelPCA, load_dataset, reference
-from akpca.experiments import excess_error_curve, excess_error_curves, optimal_error
-from akpca.hebbian import make_gain
+from akpca.experiments import (
+    TAUS,
+    TUNED,
+    Place,
+    Task,
+    excess_error_curve,
+    excess_error_curves,
+    follow_passes,
+    gains_for,
+    optimal_error,
+    percent,
+    rung,
+    times,
+    tune_gain,
+    tuned_gains,
+)
+from akpca.hebbian import Annealing, make_gain
 from akpca.kernels import RBF
 
 
@@ -126,3 +141,97 @@ def test_matrices_of_other_types(K):
     assert optimal_error(K.tolist(), 2) == optimal_error(K, 2)
     curve = excess_error_curve(np.diag([3, 2, 1]), "auto", 2, 2, random_state=0)
     assert np.isfinite(curve).all()
+
+
+def test_followed_passes_are_those_of_the_curve(K):
+    """The states of a run have the errors of its curve, and a run that diverges has fewer."""
+    gain = make_gain("KHA-SMD*", eta0=1, mu=0.01)
+    states = follow_passes(K, gain, 3, 4, random_state=2)
+    assert [state.n_iter for state in states] == [1, 2, 3, 4]
+    errors = [reference.kernel_reconstruction_error(state.coefficients, K) for state in states]
+    curve = excess_error_curve(K, gain, 3, 4, random_state=2)
+    np.testing.assert_allclose(np.array(errors) / optimal_error(K, 3) - 1, curve)
+    assert follow_passes(K, make_gain("KHA", eta0=500), 3, 4, random_state=0) == []
+
+
+def test_the_ladder_has_one_two_and_five():
+    assert [rung(i) for i in range(-3, 5)] == [0.1, 0.2, 0.5, 1, 2, 5, 10, 20]
+
+
+@pytest.mark.parametrize("place", [Place(0), Place(1, 0), Place(1, len(TAUS) - 1), Place(0, 2, -5)])
+def test_neighbours_are_one_rung_away(place):
+    """No parameter appears, disappears or leaves its ladder, and the place is not among them."""
+    found = list(place.neighbours())
+    assert len(set(found)) == len(found)
+    assert place not in found
+    for other in found:
+        steps = [
+            abs(a - b) for a, b in zip(place, other, strict=True) if a is not None or b is not None
+        ]
+        assert 1 <= sum(steps) <= 2
+        assert max(steps) == 1
+        assert other.tau is None or 0 <= other.tau < len(TAUS)
+
+
+@pytest.mark.parametrize("name", ["KHA", "KHA/t", "KHA/et", "KHA-SMD*"])
+def test_no_neighbour_of_a_tuned_gain_is_better(K, name):
+    """Tuning ends where moving any parameter by a rung gains no more than a per cent."""
+    seeds, gain = [3, 4], tune_gain(K, name, 2, 4, seeds=[3, 4])
+    annealed = name in ("KHA/t", "KHA-SMD*")
+    place = Place(
+        round(3 * np.log10(gain.eta0)),
+        TAUS.index(gain.get(Annealing).passes) if annealed else None,
+        round(3 * np.log10(gain.mu)) if gain.adapts else None,
+    )
+    assert place.gain(name) == gain
+    gains = {"tuned": gain, **{other: other.gain(name) for other in place.neighbours()}}
+    curves = excess_error_curves(K, gains, 2, 4, seeds=seeds)
+    errors = {key: np.median(curve[:, -1]) for key, curve in curves.items()}
+    errors = {key: e for key, e in errors.items() if np.isfinite(curves[key]).all()}
+    assert 0.99 * errors["tuned"] <= min(errors.values())
+
+
+def test_gains_come_from_the_table_if_it_has_them(K):
+    """Long runs of a task in the table have its gains; others are tuned, for few passes."""
+    task, row = next(iter(TUNED.items()))
+    names = ["KHA/t", "KHA/et*"]
+    found = gains_for(task, K, names, row.n_passes, seeds=[0])
+    assert found.n_passes == row.n_passes
+    assert found.gains == {name: row.gains[name] for name in names}
+    short = gains_for(task._replace(n_components=2), K, names, 3, seeds=iter([3]))
+    assert short.n_passes == 3
+    assert short.gains["KHA/t"] == tune_gain(K, "KHA/t", 2, 3, seeds=[3])
+    assert gains_for(Task("?", "RBF", 60, 2), K, ["KHA"], 1000, seeds=[3]).n_passes == 30
+
+
+def test_gains_of_the_table_have_the_names_of_their_rows():
+    """Each is a product with numbers, and has the tau that (22) fixes where it does."""
+    for row in TUNED.values():
+        for name, gain in row.gains.items():
+            assert gain.name == name
+            assert gain.eta0 != "auto"
+            assert gain.mu != "auto"
+            assert not gain.normalises or gain.get(Annealing).passes == 1
+
+
+def test_gains_of_several_kernels(K):
+    """A gamma of one's own keeps the RBF kernel, and only that, from the table."""
+    matrices = {"dot product": K, "RBF": K}
+    found = tuned_gains("?", matrices, 2, ["KHA"], 2, gamma=3.0, seeds=iter([3]))
+    assert (
+        found["RBF"]
+        == found["dot product"]
+        == gains_for(Task("?", "RBF", len(K), 2), K, ["KHA"], 2, seeds=[3])
+    )
+
+
+def test_numbers_in_words():
+    """Two digits, no exponents, and a word for what diverged."""
+    assert [percent(x) for x in (1.06, 0.5, 1.234e-5, np.inf)] == [
+        "110 %",
+        "50 %",
+        "0.0012 %",
+        "diverged",
+    ]
+    assert times(3.0, 2.0) == "1.5 times"
+    assert times(np.inf, 2.0) == times(1.0, np.inf) == times(np.inf, np.inf) == "(diverged)"

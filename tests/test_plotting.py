@@ -310,3 +310,44 @@ def test_error_curves_are_medians_over_the_seeds():
     assert len(ax.collections) == 1
     assert ax.get_xlabel()
     assert ax.get_ylabel()
+
+
+def test_predictions_run_through_their_points():
+    """Points and the curve of their theory have a colour; zeros have no place on the scale."""
+    x, y = np.array([0.1, 0.2, 0.3]), np.array([0.5, 0.0, 0.125])
+    measured = {"a": (x, y), "b": (x[:0], y[:0])}
+    fig = plotting.plot_predictions({"share": (measured, dict.fromkeys("ab", np.exp))}, xlabel="g")
+    (ax,) = fig.axes
+    points, curve = ax.lines[:2]
+    assert points.get_color() == curve.get_color() != ax.lines[2].get_color()
+    np.testing.assert_array_equal(points.get_xdata(), [0.1, 0.3])
+    np.testing.assert_allclose(curve.get_ydata(), np.exp(curve.get_xdata()))
+    assert curve.get_xdata()[0] == 0
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_yscale()) == ("g", "share", "log")
+    assert ax.get_ylim()[0] == 0.0625
+
+
+def test_panels_have_titles_and_one_label():
+    """Curves of each task are in its panel; a shared axis is labelled once."""
+    runs = {"KHA/t": np.geomspace(1, 0.1, 10).reshape(2, 5)}
+    curves = {"a": [1, 2, 3], "b": [3, 2, 1]}
+    for fig in (
+        plotting.plot_error_panels({"one": runs, "two": runs}),
+        plotting.plot_curve_panels(
+            [1, 2, 3], {"one": curves, "two": curves}, xlabel="x", ylabel="y"
+        ),
+    ):
+        assert [ax.get_title("left") for ax in fig.axes] == ["one", "two"]
+        assert all(ax.get_xlabel() for ax in fig.axes)
+        assert [bool(ax.get_ylabel()) for ax in fig.axes] == [True, False]
+        assert len(fig.axes[0].lines) == len(fig.axes[1].lines) > 0
+
+
+def test_descents_show_paths_gains_and_losses():
+    """Every method is in every panel, and contour lines are below the paths."""
+    steps = np.c_[np.linspace(-1, 1, 40), np.zeros(40), np.log(np.linspace(0.1, 0.2, 40))]
+    fig = plotting.plot_paths(lambda a, b: a**2 + b**2, {"one": steps, "two": steps[:, [1, 0, 2]]})
+    assert [len(ax.lines) for ax in fig.axes] == [2, 2, 2]
+    np.testing.assert_allclose(fig.axes[1].lines[0].get_ydata(), np.linspace(0.1, 0.2, 40))
+    expected = (steps[:, 0] ** 2).reshape(2, 20).mean(axis=1)
+    np.testing.assert_allclose(fig.axes[2].lines[0].get_ydata(), expected)

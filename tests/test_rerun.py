@@ -46,9 +46,11 @@ CASES: dict[str, list[dict]] = {
     ],
     "06_kha": [
         dict(dataset="mnist5k", n_per_class=8, n_components=4, n_passes=12, n_seeds=2, n_starts=2),
+        dict(dataset="digits", n_per_class=4, n_components=2, n_passes=5, gamma=2.0, n_seeds=1),
     ],
     "07_smd": [
         dict(dataset="mnist5k", n_per_class=25, n_components=5, n_passes=5, seed=1),
+        dict(dataset="digits", n_per_class=4, n_components=2, n_passes=2, gamma=0.001, n_seeds=1),
     ],
     "08_preimages": [
         dict(dataset="digits"),

@@ -1,11 +1,38 @@
 """What the chapters measure in the papers' experiments.
 
-- `hebbian`: the error of the kernel Hebbian algorithm after every pass (chapters 06 and 07)
+- `hebbian`: tuned gains, and the error after every pass (chapters 06 and 07)
 - `report`: reconstruction, denoising and classification, section 6 of the AKPCA report
 - `tables`: results as rows of a file, so that a long run can be killed and goes on
 """
 
-from .hebbian import excess_error_curve, excess_error_curves, optimal_error
+from .hebbian import (
+    TUNED,
+    Task,
+    Tuned,
+    excess_error_curve,
+    excess_error_curves,
+    follow_passes,
+    gains_for,
+    optimal_error,
+    percent,
+    times,
+    tune_gain,
+    tuned_gains,
+)
 from .tables import ResultTable
 
-__all__ = ["ResultTable", "excess_error_curve", "excess_error_curves", "optimal_error"]
+__all__ = [
+    "TUNED",
+    "ResultTable",
+    "Task",
+    "Tuned",
+    "excess_error_curve",
+    "excess_error_curves",
+    "follow_passes",
+    "gains_for",
+    "optimal_error",
+    "percent",
+    "times",
+    "tune_gain",
+    "tuned_gains",
+]
