@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from akpca import KernelPCA, load_dataset, reference
-from akpca.experiments import (
+from akpca.experiments.hebbian import (
     TAUS,
     TUNED,
     Place,
