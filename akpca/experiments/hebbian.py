@@ -35,7 +35,10 @@ from ..progress import progress_bar
 from ..threads import matmul, one_blas_thread
 
 __all__ = [
+    "FEW_PASSES",
+    "TAUS",
     "TUNED",
+    "Place",
     "Task",
     "Tuned",
     "excess_error_curve",
@@ -44,6 +47,7 @@ __all__ = [
     "gains_for",
     "optimal_error",
     "percent",
+    "rung",
     "times",
     "tune_gain",
     "tuned_gains",
@@ -51,7 +55,7 @@ __all__ = [
 
 #: Values of tau, in passes, that the paper tried. Those of eta0 and mu are {1, 2, 5} 10^b.
 TAUS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50)
-# A gain that is not in the table is tuned for no more passes than this.
+#: A gain that is not in the table is tuned for no more passes than this.
 FEW_PASSES = 30
 
 
