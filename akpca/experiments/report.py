@@ -46,6 +46,7 @@ __all__ = [
     "PCAWithRidge",
     "Split",
     "Version",
+    "corrupt",
     "evaluate",
     "load_split",
     "run",
