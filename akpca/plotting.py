@@ -29,6 +29,7 @@ __all__ = [
     "plot_extremes",
     "plot_geometry",
     "plot_points",
+    "plot_roll",
     "show_images",
     "use_style",
 ]
@@ -287,6 +288,25 @@ def plot_extremes(
     rows = {f"component {j}": X[end] for j, end in enumerate(ends, start=1)}
     titles = ["← low"] + [""] * 10 + ["high →"]
     return show_images(rows, image_shape, column_titles=titles)
+
+
+def plot_roll(X: np.ndarray, position: np.ndarray, codes: Mapping[str, np.ndarray]) -> Figure:
+    """Draw a Swiss roll from its side, and what methods have made of it, one panel each.
+
+    `X`, shape (n, 3), are points of the roll and `position`, shape (n,), where they lie along it,
+    which is their colour. `codes` maps a panel's title to codes of shape (n, k), of which the
+    first two coordinates are drawn; a code of one number is drawn against the position.
+    """
+    fig, axes = plt.subplots(1, 1 + len(codes), figsize=(3.0 * (1 + len(codes)), 3.0))
+    planes = {"the roll, from its side": X[:, [0, 2]]} | dict(codes)
+    for ax, (title, points) in zip(axes, planes.items(), strict=True):
+        planar = points[:, :2] if points.shape[1] > 1 else np.c_[points, position]
+        drawn = ax.scatter(*planar.T, c=position, s=9, cmap="viridis", linewidth=0)
+        second = "component 2" if points.shape[1] > 1 else "position"
+        ax.set(xlabel="component 1", ylabel=second, title=title)
+    axes[0].set(xlabel="$x_1$", ylabel="$x_3$", aspect="equal")
+    fig.colorbar(drawn, ax=axes[-1], label="position along the roll")
+    return fig
 
 
 def plot_error_curves(runs: Mapping[str, np.ndarray], ax: Axes) -> None:

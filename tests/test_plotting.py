@@ -135,3 +135,18 @@ def test_error_curves_are_medians_over_the_seeds():
     assert len(ax.collections) == 1
     assert ax.get_xlabel()
     assert ax.get_ylabel()
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_roll_has_a_panel_for_itself_and_for_each_code(points, k):
+    """All points are there, coloured by their position, also for a code of one number."""
+    X, _ = points
+    position = np.arange(len(X))
+    codes = {"PCA": X[:, :k], "KPCA": -X[:, :k]}
+    fig = plotting.plot_roll(np.c_[X, X[:, 0]], position, codes)
+    assert [ax.get_title("left") for ax in fig.axes[1:3]] == ["PCA", "KPCA"]
+    assert all(ax.get_xlabel() and ax.get_ylabel() for ax in fig.axes[:3])
+    assert fig.axes[3].get_ylabel() == "position along the roll"
+    for ax in fig.axes[:3]:
+        np.testing.assert_array_equal(ax.collections[0].get_array(), position)
+    np.testing.assert_array_equal(fig.axes[1].collections[0].get_offsets()[:, 0], X[:, 0])
