@@ -28,6 +28,7 @@ __all__ = [
     "plot_error_curves",
     "plot_extremes",
     "plot_geometry",
+    "plot_histograms",
     "plot_points",
     "plot_roll",
     "show_images",
@@ -307,6 +308,23 @@ def plot_roll(X: np.ndarray, position: np.ndarray, codes: Mapping[str, np.ndarra
     axes[0].set(xlabel="$x_1$", ylabel="$x_3$", aspect="equal")
     fig.colorbar(drawn, ax=axes[-1], label="position along the roll")
     return fig
+
+
+def plot_histograms(values: Mapping[str, np.ndarray], *, xlabel: str) -> Axes:
+    """Draw histograms of numbers, each divided by its standard deviation, and return the axes.
+
+    `values` maps a name to an array of any shape. Densities are logarithmic, since it is the rare
+    large values that tell a sparse code from others.
+    """
+    _, ax = plt.subplots(figsize=(6, 3.2))
+    bins = np.linspace(-6, 6, 49)
+    for name, numbers in values.items():
+        scaled = np.ravel(numbers) / (np.std(numbers) or 1)
+        ax.hist(scaled, bins, density=True, histtype="step", linewidth=1.8, label=name)
+    ax.set(xlabel=f"{xlabel} / standard deviation", ylabel="density", yscale="log")
+    plain_ticks(ax)
+    ax.legend()
+    return ax
 
 
 def plot_error_curves(runs: Mapping[str, np.ndarray], ax: Axes) -> None:

@@ -150,3 +150,14 @@ def test_roll_has_a_panel_for_itself_and_for_each_code(points, k):
     for ax in fig.axes[:3]:
         np.testing.assert_array_equal(ax.collections[0].get_array(), position)
     np.testing.assert_array_equal(fig.axes[1].collections[0].get_offsets()[:, 0], X[:, 0])
+
+
+def test_histograms_are_of_values_in_units_of_their_spread():
+    """Ten times the same numbers have the same histogram; numbers that do not vary have one."""
+    numbers = np.random.default_rng(0).standard_normal((40, 5))
+    ax = plotting.plot_histograms({"a": numbers, "b": 10 * numbers}, xlabel="code value")
+    first, second = (patch.get_xy() for patch in ax.patches)
+    np.testing.assert_allclose(first, second)
+    assert ax.get_xlabel() == "code value / standard deviation"
+    assert ax.get_ylabel() == "density"
+    plotting.plot_histograms({"none": np.zeros((3, 2))}, xlabel="code value")
