@@ -38,11 +38,13 @@ __all__ = [
     "plot_error_panels",
     "plot_extremes",
     "plot_geometry",
+    "plot_histograms",
     "plot_paths",
     "plot_points",
     "plot_predictions",
     "plot_projections",
     "plot_rivals",
+    "plot_roll",
     "plot_round_trip",
     "plot_sweep",
     "plot_sweeps",
@@ -710,6 +712,42 @@ def plot_extremes(
     rows = {f"component {j}": X[end] for j, end in enumerate(ends, start=1)}
     titles = ["← low"] + [""] * 10 + ["high →"]
     return show_images(rows, image_shape, column_titles=titles)
+
+
+def plot_roll(X: np.ndarray, position: np.ndarray, codes: Mapping[str, np.ndarray]) -> Figure:
+    """Draw a Swiss roll from its side, and what methods have made of it, one panel each.
+
+    `X`, shape (n, 3), are points of the roll and `position`, shape (n,), where they lie along it,
+    which is their colour. `codes` maps a panel's title to codes of shape (n, k), of which the
+    first two coordinates are drawn; a code of one number is drawn against the position.
+    """
+    fig, axes = plt.subplots(1, 1 + len(codes), figsize=(3.0 * (1 + len(codes)), 3.0))
+    planes = {"the roll, from its side": X[:, [0, 2]]} | dict(codes)
+    for ax, (title, points) in zip(axes, planes.items(), strict=True):
+        planar = points[:, :2] if points.shape[1] > 1 else np.c_[points, position]
+        drawn = ax.scatter(*planar.T, c=position, s=9, cmap="viridis", linewidth=0)
+        second = "component 2" if points.shape[1] > 1 else "position"
+        ax.set(xlabel="component 1", ylabel=second, title=title)
+    axes[0].set(xlabel="$x_1$", ylabel="$x_3$", aspect="equal")
+    fig.colorbar(drawn, ax=axes[-1], label="position along the roll")
+    return fig
+
+
+def plot_histograms(values: Mapping[str, np.ndarray], *, xlabel: str) -> Axes:
+    """Draw histograms of numbers, each divided by its standard deviation, and return the axes.
+
+    `values` maps a name to an array of any shape. Densities are logarithmic, since it is the rare
+    large values that tell a sparse code from others.
+    """
+    _, ax = plt.subplots(figsize=(6, 3.2))
+    bins = np.linspace(-6, 6, 49)
+    for name, numbers in values.items():
+        scaled = np.ravel(numbers) / (np.std(numbers) or 1)
+        ax.hist(scaled, bins, density=True, histtype="step", linewidth=1.8, label=name)
+    ax.set(xlabel=f"{xlabel} / standard deviation", ylabel="density", yscale="log")
+    plain_ticks(ax)
+    ax.legend()
+    return ax
 
 
 def plot_error_curves(runs: Mapping[str, np.ndarray], ax: Axes) -> None:

@@ -351,3 +351,29 @@ def test_descents_show_paths_gains_and_losses():
     np.testing.assert_allclose(fig.axes[1].lines[0].get_ydata(), np.linspace(0.1, 0.2, 40))
     expected = (steps[:, 0] ** 2).reshape(2, 20).mean(axis=1)
     np.testing.assert_allclose(fig.axes[2].lines[0].get_ydata(), expected)
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_roll_has_a_panel_for_itself_and_for_each_code(points, k):
+    """All points are there, coloured by their position, also for a code of one number."""
+    X, _ = points
+    position = np.arange(len(X))
+    codes = {"PCA": X[:, :k], "KPCA": -X[:, :k]}
+    fig = plotting.plot_roll(np.c_[X, X[:, 0]], position, codes)
+    assert [ax.get_title("left") for ax in fig.axes[1:3]] == ["PCA", "KPCA"]
+    assert all(ax.get_xlabel() and ax.get_ylabel() for ax in fig.axes[:3])
+    assert fig.axes[3].get_ylabel() == "position along the roll"
+    for ax in fig.axes[:3]:
+        np.testing.assert_array_equal(ax.collections[0].get_array(), position)
+    np.testing.assert_array_equal(fig.axes[1].collections[0].get_offsets()[:, 0], X[:, 0])
+
+
+def test_histograms_are_of_values_in_units_of_their_spread():
+    """Ten times the same numbers have the same histogram; numbers that do not vary have one."""
+    numbers = np.random.default_rng(0).standard_normal((40, 5))
+    ax = plotting.plot_histograms({"a": numbers, "b": 10 * numbers}, xlabel="code value")
+    first, second = (patch.get_xy() for patch in ax.patches)
+    np.testing.assert_allclose(first, second)
+    assert ax.get_xlabel() == "code value / standard deviation"
+    assert ax.get_ylabel() == "density"
+    plotting.plot_histograms({"none": np.zeros((3, 2))}, xlabel="code value")

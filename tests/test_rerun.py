@@ -67,6 +67,10 @@ CASES: dict[str, list[dict]] = {
         dict(dataset="digits", step=1, n_train=20, n_test=10, n_landmarks=80, n_epochs=2, seed=1),
         dict(n_train=10, n_test=5, n_landmarks=64, n_epochs=1, n_components=1, seed=2),
     ],
+    "11_autoencoders": [
+        dict(SMALL, n_components=2, n_epochs=10, roll_epochs=30),
+        dict(n_train=15, n_test=5, n_components=1, n_epochs=3, roll_epochs=3, sigma=0.0),
+    ],
 }
 RUNS = [(name, parameters) for name, cases in CASES.items() for parameters in cases]
 
