@@ -68,6 +68,7 @@ CASES: dict[str, list[dict]] = {
         dict(n_train=10, n_test=5, n_landmarks=64, n_epochs=1, n_components=1, seed=2),
     ],
     "11_autoencoders": [
+        dict(dataset="digits", n_train=100, n_test=30, n_components=10),
         dict(SMALL, n_components=2, n_epochs=10, roll_epochs=30),
         dict(n_train=15, n_test=5, n_components=1, n_epochs=3, roll_epochs=3, sigma=0.0),
     ],
