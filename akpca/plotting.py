@@ -21,6 +21,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 __all__ = [
     "GAIN_STYLES",
     "METHOD_STYLES",
+    "REPORT_STYLES",
     "plain_ticks",
     "plot_bands",
     "plot_best_line",
@@ -39,10 +40,12 @@ __all__ = [
     "plot_extremes",
     "plot_geometry",
     "plot_histograms",
+    "plot_pairs",
     "plot_paths",
     "plot_points",
     "plot_predictions",
     "plot_projections",
+    "plot_report",
     "plot_rivals",
     "plot_roll",
     "plot_round_trip",
@@ -775,6 +778,86 @@ def plot_error_panels(panels: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
         plot_error_curves(runs, ax)
         ax.set(title=title, ylabel="" if ax is not axes[0, 0] else "excess relative error")
     axes[0, 0].legend()
+    return fig
+
+
+#: Line style of the methods of `akpca.experiments.report`: the report's own have solid lines.
+REPORT_STYLES: dict[str, dict] = {
+    "PCA": METHOD_STYLES["PCA"],
+    "kernel PCA": METHOD_STYLES["kernel PCA"],
+    "AKPCA (18)": METHOD_STYLES["AKPCA"],
+    "DS-AKPCA (18)": METHOD_STYLES["DS-AKPCA"],
+    "AKPCA (15)": {"color": "#005040", "marker": "v", "linestyle": "--"},
+    "AKPCA": {"color": RED, "marker": "D", "linestyle": "--"},
+    "PCA + ridge": {"color": SKY, "marker": "o", "linestyle": "--"},
+    "deep autoencoder": {"color": BLACK, "marker": "x", "linestyle": "--"},
+    "AKPCA, with noise": {"color": "#8C5A00", "marker": "D", "linestyle": ":"},
+    "deep autoencoder, with noise": {"color": "#777777", "marker": "x", "linestyle": ":"},
+}
+
+
+def plot_report(
+    x: Sequence[float],
+    panels: Mapping[str, Mapping[str, Sequence[np.ndarray]]],
+    *,
+    xlabel: str,
+    ylabel: str,
+    log: str = "",
+    n_columns: int = 2,
+) -> Figure:
+    """Draw the results of methods in panels with one legend.
+
+    `panels` maps a title to method -> for each x the results of all seeds. Lines are means, bands
+    go from the smallest to the largest. An x without a result has an empty array.
+    """
+    n_rows = -(-len(panels) // n_columns)
+    shape = {"figsize": (10, 3.1 * n_rows), "squeeze": False, "sharex": True}
+    fig, axes = plt.subplots(n_rows, min(n_columns, len(panels)), **shape)
+    handles: dict = {}
+    for ax, (title, methods) in zip(axes.flat, panels.items(), strict=False):
+        for method, results in methods.items():
+            kept = [(at, values) for at, values in zip(x, results, strict=True) if len(values)]
+            at, rows = [at for at, _ in kept], [values for _, values in kept]
+            style = REPORT_STYLES.get(method, {})
+            (handles[method],) = ax.plot(at, [np.mean(row) for row in rows], **style)
+            low, high = [np.min(row) for row in rows], [np.max(row) for row in rows]
+            ax.fill_between(at, low, high, color=handles[method].get_color(), alpha=0.15, lw=0)
+        ax.set(title=title, xlabel=xlabel, ylabel=ylabel, xticks=x)
+        for axis in log:
+            ax.set(**{f"{axis}scale": "log"})
+        plain_ticks(ax)
+    for ax in axes.flat[len(panels) :]:
+        ax.set_axis_off()
+    fig.legend(handles.values(), handles.keys(), loc="outside right center", fontsize=10)
+    return fig
+
+
+def plot_pairs(
+    panels: Mapping[str, Mapping[str, tuple[float, float]]],
+    *,
+    names: tuple[str, str],
+    xlabel: str,
+) -> Figure:
+    """Draw two results of each method as a hollow and a full dot on one line, in panels.
+
+    `panels` maps a title to method -> the two results, which `names` describes.
+    """
+    height = 0.34 * max(map(len, panels.values())) + 1.2
+    shape = {"figsize": (4.8 * len(panels), height), "sharex": True, "sharey": True}
+    fig, axes = plt.subplots(1, len(panels), squeeze=False, **shape)
+    for ax, (title, methods) in zip(axes[0], panels.items(), strict=True):
+        for i, (method, pair) in enumerate(methods.items()):
+            color = REPORT_STYLES.get(method, {}).get("color", BLACK)
+            ax.plot(pair, (i, i), color=color, linewidth=2, alpha=0.5)
+            ax.plot(pair[0], i, "o", markersize=8, markerfacecolor="white", color=color)
+            ax.plot(pair[1], i, "o", markersize=8, color=color)
+        ax.set(title=title, xlabel=xlabel, yticks=range(len(methods)), yticklabels=methods)
+    axes[0, 0].invert_yaxis()
+    hollow, full = (
+        plt.Line2D([], [], marker="o", linestyle="", color="#555555", markerfacecolor=face)
+        for face in ("white", "#555555")
+    )
+    fig.legend((hollow, full), names, loc="outside lower center", ncols=2)
     return fig
 
 

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,7 +12,21 @@ from sklearn.decomposition import PCA
 
 from akpca import pca, reconstruction_error
 from akpca.experiments import report
-from akpca.experiments.report import COLUMNS, Job, Version, evaluate, load_split, run
+from akpca.experiments.report import (
+    COLUMNS,
+    REPORT_METHODS,
+    Comparison,
+    Finding,
+    Job,
+    Version,
+    default_plan,
+    evaluate,
+    findings,
+    load_split,
+    paper_plan,
+    run,
+    values,
+)
 from akpca.experiments.tables import ResultTable
 
 TINY = {"tiny": Version(1, 20, 30)}
@@ -83,6 +98,145 @@ def test_every_method_does_its_job(method, split, tmp_path):
     before = table.path.read_bytes()
     run([job], table, "digits", TINY)
     assert table.path.read_bytes() == before
+
+
+def test_options_reach_the_estimator(split, tmp_path):
+    """Landmarks that are more than the samples are refused, so the option has arrived."""
+    table = ResultTable(tmp_path / "rows.csv", COLUMNS)
+    options = {"DS-AKPCA (18)": {"n_landmarks": 10_000}}
+    with pytest.raises(ValueError, match="n_landmarks=10000"):
+        run(
+            [Job("tiny", "DS-AKPCA (18)", 2, 0, ("train",))], table, "digits", TINY, options=options
+        )
+
+
+def test_noise_that_makes_sums_negative_does_not_warn(split, recwarn):
+    model = report.METHODS["AKPCA (18)"](2, 0).set_params(n_epochs=1).fit(split.X)
+    assert evaluate(model, split, "gaussian 2") > evaluate(model, split, "held out")
+    assert not recwarn.list
+
+
+# Plans and findings -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plan():
+    """Return a plan with two sizes of the code on the 8x8 digits."""
+    return default_plan("digits", n_short=20, n_long=40, n_test=20, n_components=(3, 15))
+
+
+@pytest.mark.parametrize("make", [default_plan, paper_plan])
+def test_plans_load_a_split_once(make):
+    """Jobs are unique and those on one split follow each other; all methods are there."""
+    jobs = make().jobs
+    assert len({job[:4] for job in jobs}) == len(jobs)
+    splits = [(job.data, job.seed) for job in jobs]
+    changes = sum(a != b for a, b in pairwise(splits))
+    assert changes == len(set(splits)) - 1
+    assert {job.method for job in jobs} == {*report.METHODS, *report.NOISE_METHODS}
+
+
+def test_the_paper_plan_is_the_reports():
+    plan = paper_plan()
+    assert plan.n_components == (5, 10, 15, 20, 25) and plan.shown == (10, 20)
+    assert plan.versions == report.PAPER_VERSIONS and plan.seeds == (0, 1, 2)
+    assert plan.pairs() == [("short 14x14", "long 14x14"), ("short 28x28", "long 28x28")]
+    conditions = {condition for job in plan.jobs for condition in job.conditions}
+    assert {*report.DENOISING, "classify 18", "classify 1750"} <= conditions
+    assert plan.levels("speckle") == [0.2, 0.3, 0.4]
+
+
+def test_impossible_plans_are_refused():
+    with pytest.raises(ValueError, match=r"n_components=\(0,\) must be from 1 to 16"):
+        default_plan("digits", n_components=(0,))
+    with pytest.raises(ValueError, match="n_short=9 must be below n_long=9"):
+        default_plan("digits", n_short=9, n_long=9, n_components=(2,))
+    with pytest.raises(ValueError, match="n_test=5 at least 10"):
+        default_plan("digits", n_test=5, n_components=(2,))
+    with pytest.raises(ValueError, match="dataset='swiss_roll' must be labelled images"):
+        default_plan("swiss_roll")
+
+
+def _fill(table, plan, value):
+    for job in plan.jobs:
+        for condition in job.conditions:
+            table.add(*job[:4], condition, value=value(job, condition))
+
+
+# The report's order of the four, from the smallest error.
+ORDER = ["AKPCA (18)", "DS-AKPCA (18)", "PCA", "kernel PCA"]
+
+
+def _as_claimed(job, condition):
+    """Return a result that agrees with the report, but where it contradicts itself."""
+    kind, _, level = condition.partition(" ")
+    if condition == "norm":
+        return 10.0
+    place = ORDER.index(job.method) if job.method in ORDER else 4
+    if kind == "classify":
+        both_small = job.data.startswith("short") and int(level) < 11
+        return 0.9 - 0.1 * place if both_small or job.k < 20 else 0.1 + 0.1 * place
+    short = job.data.startswith("short")
+    error = 1 + place + (0 if condition == "train" else (0.3 if short else 0.1))
+    if condition == "held out" and short:
+        error += 0.1 * (job.method == "AKPCA (18)")
+    if kind == "gaussian" and float(level) > 0.04:
+        error = 0.5 if job.method == "kernel PCA" else error
+    return error
+
+
+def test_rows_as_claimed_reproduce_the_claims(plan, tmp_path):
+    """All but the claim that contradicts another one, and those that the plan can't test."""
+    table = ResultTable(tmp_path / "rows.csv", COLUMNS)
+    plan = plan._replace(n_components=(10, 20), classify=(10, 14))
+    _fill(table, plan, _as_claimed)
+    found = findings(table, plan)
+    verdicts = {finding.claim: finding.verdict for finding in found}
+    in_part = [claim for claim, verdict in verdicts.items() if verdict == "in part"]
+    untested = [claim for claim, verdict in verdicts.items() if verdict == "not tested"]
+    assert in_part == ["DS-AKPCA (18) is ahead of PCA and kernel PCA above 0.04"]
+    assert untested == [
+        "With speckle up to 0.3 DS-AKPCA (18) is ahead of PCA and kernel PCA on 28x28 images"
+    ]
+    assert "not reproduced" not in verdicts.values()
+    assert {finding.figure for finding in found} == {3, 4, 5, 6, 8, 10, 11}
+
+
+def test_rows_the_other_way_round_do_not(plan, tmp_path):
+    """Kernel PCA the best and AKPCA the worst of the four, everywhere."""
+    table = ResultTable(tmp_path / "rows.csv", COLUMNS)
+    _fill(table, plan, lambda job, _: 5.0 - [*ORDER, job.method].index(job.method))
+    for finding in findings(table, plan)[:6]:
+        assert finding.verdict == "not reproduced", finding.claim
+
+
+def test_verdicts_count_comparisons_and_seeds():
+    """The mean over seeds decides; the spread is that of single seeds."""
+    yes = Comparison(np.array([1.0, 1.0]), np.array([2.0, 2.0]))
+    mostly = Comparison(np.array([1.0, 3.0]), np.array([4.0, 2.0]))
+    no = Comparison(np.array([2.0, 2.0]), np.array([1.0, 1.0]))
+    assert Finding(3, "", [yes, mostly]).verdict == "reproduced"
+    assert Finding(3, "", [no]).verdict == "not reproduced"
+    assert Finding(3, "", []).verdict == "not tested"
+    finding = Finding(3, "This is so", [yes, mostly, no])
+    assert (finding.verdict, finding.count, finding.spread) == ("in part", "2 of 3", "1 to 2")
+    assert finding.sentence() == ("This is so: **in part**, in 2 of 3 comparisons; by seed 2, 1.")
+    assert "not tested" in Finding(3, "This is so", []).sentence()
+
+
+def test_a_small_plan_is_run_and_judged(plan, tmp_path):
+    """From a plan to verdicts; a second run has nothing to do."""
+    plan = plan._replace(n_components=(3,), seeds=(1,), denoising=("gaussian 0.1", "speckle 0.2"))
+    table = ResultTable(tmp_path / f"{plan.name}.csv", COLUMNS)
+    for _ in range(2):
+        run(plan.jobs, table, plan.dataset, plan.versions, options=plan.options)
+        assert len(table) == sum(len(job.conditions) for job in plan.jobs)
+    assert all(np.isfinite(table[key]) for key in table)
+    first = findings(table, plan)[0]
+    pca_errors = values(table, plan, "short 8x8", "PCA", 3, "train")
+    np.testing.assert_array_equal(first.comparisons[0].smaller, pca_errors)
+    assert first.verdict == "reproduced"  # PCA below kernel PCA
+    assert REPORT_METHODS[0] in first.claim
 
 
 # Tables -----------------------------------------------------------------------------------------

@@ -5,13 +5,18 @@ A `Version` of a data set is split and scaled by `load_split`; a `Job` is one me
 writes one row a condition into a :class:`.tables.ResultTable`. The rivals are those that a reader
 would try: PCA's code with a ridge decoder, and a deep autoencoder.
 
+A `Plan` is a set of jobs, `default_plan` one of a minute and `paper_plan` that of the report.
+`findings` compares what the report claims with the rows of a plan.
+
 Cohen, Hazan and Ma, "Autoencoder kernel PCA", technical report, 2016.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
+from math import prod
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -42,14 +47,22 @@ __all__ = [
     "METHODS",
     "NOISE_METHODS",
     "PAPER_VERSIONS",
+    "REPORT_METHODS",
+    "Comparison",
+    "Finding",
     "Job",
     "PCAWithRidge",
+    "Plan",
     "Split",
     "Version",
     "corrupt",
+    "default_plan",
     "evaluate",
+    "findings",
     "load_split",
+    "paper_plan",
     "run",
+    "values",
 ]
 
 COLUMNS = ("data", "method", "k", "seed", "condition")
@@ -168,7 +181,7 @@ Maker = Callable[[int, int], Any]
 #: Method -> function of k and a seed that returns an estimator. The first four are the report's.
 METHODS: dict[str, Maker] = {
     "PCA": lambda k, seed: PCA(k, random_state=seed),
-    "KPCA": _kernel_pca,
+    "kernel PCA": _kernel_pca,
     "AKPCA (18)": lambda k, seed: _report(AKPCA, k, seed),
     "DS-AKPCA (18)": lambda k, seed: _report(DataSpanAKPCA, k, seed),
     "AKPCA (15)": lambda k, seed: AKPCA(k, decoder="eigenvector", random_state=seed),
@@ -176,6 +189,9 @@ METHODS: dict[str, Maker] = {
     "PCA + ridge": lambda k, seed: PCAWithRidge(k, random_state=seed),
     "deep autoencoder": lambda k, seed: Autoencoder(k, random_state=seed),
 }
+
+#: The report's own four.
+REPORT_METHODS = tuple(METHODS)[:4]
 
 #: Methods that are trained with the noise that they are judged by, for its kind and level.
 NOISE_METHODS: dict[str, Callable[[int, int, str, float], Any]] = {
@@ -217,7 +233,8 @@ def evaluate(model, split: Split, condition: str, *, random_state: int = 0) -> f
     condition : str
         'train' or 'held out', the mean of ||g(f(x)) - x||^2; 'gaussian 0.02', 'speckle 0.3' and
         such, the mean of ||g(f(x + noise)) - x||^2 on held-out examples; 'classify 18' and such,
-        the accuracy of a classifier trained with that many codes of each class.
+        the accuracy of a classifier trained with that many codes of each class; 'norm', whatever
+        the model, the mean of ||x||^2 of held-out examples, by which versions can be compared.
     random_state : int, default=0
         Of noise and of the classifier's splits.
     """
@@ -225,6 +242,8 @@ def evaluate(model, split: Split, condition: str, *, random_state: int = 0) -> f
     if condition == "train":
         return reconstruction_error(split.X, model.inverse_transform(model.transform(split.X)))
     X = split.X_test
+    if condition == "norm":
+        return reconstruction_error(X, np.zeros_like(X))
     if kind == "classify":
         return _accuracy(model.transform(X), split.y_test, int(level), random_state)
     if condition == "held out":
@@ -233,10 +252,13 @@ def evaluate(model, split: Split, condition: str, *, random_state: int = 0) -> f
         noisy = corrupt(X, kind, float(level), random_state=random_state)
     else:
         raise ValueError(
-            f"condition={condition!r} must be 'train', 'held out', 'gaussian s', 'speckle p' or "
-            "'classify m' with a number"
+            f"condition={condition!r} must be 'train', 'held out', 'norm', 'gaussian s', "
+            "'speckle p' or 'classify m' with a number"
         )
-    return reconstruction_error(X, model.inverse_transform(model.transform(noisy)))
+    with warnings.catch_warnings():
+        # noise may make a sample's sum negative, and that is part of the experiment
+        warnings.filterwarnings("ignore", message=".*negative sum")
+        return reconstruction_error(X, model.inverse_transform(model.transform(noisy)))
 
 
 class Job(NamedTuple):
@@ -249,15 +271,22 @@ class Job(NamedTuple):
     conditions: tuple[str, ...]
 
 
+Options = Mapping[str, Mapping[str, Any]]
+
+
 def run(
     jobs: Iterable[Job],
     table: ResultTable,
     dataset: str,
     versions: Mapping[str, Version],
     *,
+    options: Options | None = None,
     verbose: bool = False,
 ) -> None:
-    """Do what is missing in the table, a row at a time, in the order of the jobs."""
+    """Do what is missing in the table, a row at a time, in the order of the jobs.
+
+    `options` maps a method to parameters of its estimator that replace those of `METHODS`.
+    """
     missing = []
     for job in jobs:
         conditions = tuple(c for c in job.conditions if (*job[:4], c) not in table)
@@ -268,17 +297,309 @@ def run(
         if (job.data, job.seed) != current:
             split = load_split(dataset, versions[job.data], random_state=job.seed)
             current = job.data, job.seed
-        _run_job(job, table, split)
+        _run_job(job, table, split, (options or {}).get(job.method, {}))
 
 
-def _run_job(job: Job, table: ResultTable, split: Split) -> None:
+def _run_job(job: Job, table: ResultTable, split: Split, options: Mapping[str, Any]) -> None:
     model = None
     for condition in job.conditions:
         if job.method in NOISE_METHODS:
             kind, level = condition.split()
-            make = NOISE_METHODS[job.method]
-            model = make(job.k, job.seed, kind, float(level)).fit(split.X)
+            model = NOISE_METHODS[job.method](job.k, job.seed, kind, float(level))
+            model.set_params(**options).fit(split.X)
         elif model is None:
-            model = METHODS[job.method](job.k, job.seed).fit(split.X)
+            model = METHODS[job.method](job.k, job.seed).set_params(**options).fit(split.X)
         value = evaluate(model, split, condition, random_state=job.seed)
         table.add(*job[:4], condition, value=value)
+
+
+# Plans ------------------------------------------------------------------------------------------
+
+
+class Plan(NamedTuple):
+    """What is to be run.
+
+    Attributes
+    ----------
+    name : str
+        Of the file of its rows: rows of plans that differ must not be mixed.
+    dataset : str
+    versions : mapping of str to Version
+        Those whose names begin with 'short' and 'long' and else agree are compared.
+    n_components, seeds : tuple of int
+    denoising : tuple of str
+        Noise, as in `DENOISING`.
+    classify : tuple of int
+        Examples per class of a small and of a large training set of the classifier.
+    noise_versions : tuple of str
+        Where `NOISE_METHODS` are run, with 10 and 20 components or those that there are.
+    options : mapping
+        As in `run`.
+    """
+
+    name: str
+    dataset: str
+    versions: Mapping[str, Version]
+    n_components: tuple[int, ...]
+    seeds: tuple[int, ...]
+    denoising: tuple[str, ...]
+    classify: tuple[int, int]
+    noise_versions: tuple[str, ...]
+    options: Options
+
+    @property
+    def shown(self) -> tuple[int, ...]:
+        """The sizes of the code in the report's figures 8 and 10, or else all."""
+        return tuple(k for k in self.n_components if k in (10, 20)) or self.n_components
+
+    @property
+    def jobs(self) -> list[Job]:
+        """All jobs, those on one split in succession."""
+        accuracies = (f"classify {m}" for m in self.classify)
+        conditions = ("train", "held out", "norm", *self.denoising, *accuracies)
+        jobs = []
+        for seed, data in product(self.seeds, self.versions):
+            places = product(self.n_components, METHODS)
+            jobs += [Job(data, method, k, seed, conditions) for k, method in places]
+            if data in self.noise_versions:
+                places = product(self.shown, NOISE_METHODS)
+                jobs += [Job(data, method, k, seed, self.denoising) for k, method in places]
+        return jobs
+
+    def levels(self, kind: str) -> list[float]:
+        """Return the levels of a kind of noise."""
+        return [float(c.split()[1]) for c in self.denoising if c.startswith(kind)]
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the names of versions that differ in the number of training examples."""
+        pairs = [(name, name.replace("short", "long")) for name in self.versions]
+        return [pair for pair in pairs if pair[0] != pair[1] and pair[1] in self.versions]
+
+
+def default_plan(
+    dataset: str = "mnist5k",
+    *,
+    n_short: int = 60,
+    n_long: int = 200,
+    n_test: int = 40,
+    n_components: Sequence[int] = (10, 20),
+    seeds: Sequence[int] = (0, 1),
+    n_epochs: int = 8,
+) -> Plan:
+    """Return the report's experiments at the size of a minute: two small versions, short fits.
+
+    Sizes are examples of each class. Images of 14 pixels a side and more lose every other row and
+    column. `n_epochs` is for the methods that descend on the eigenvector's error.
+    """
+    data = load_dataset(dataset)
+    if data.y is None or data.image_shape is None or data.X.min() < 0:
+        raise ValueError(f"{dataset=} must be labelled images without negative pixels")
+    step = 2 if min(data.image_shape[:2]) >= 14 else 1
+    shape = data.subsampled(step=step).image_shape
+    most = min(prod(shape), n_short * len(np.unique(data.y))) // 4
+    if not n_components or not 1 <= min(n_components) <= max(n_components) <= most:
+        raise ValueError(f"n_components={tuple(n_components)} must be from 1 to {most}")
+    if not (1 <= n_short < n_long and n_test >= 10 and seeds):
+        raise ValueError(
+            f"{n_short=} must be below {n_long=}, {n_test=} at least 10, and there must be a seed"
+        )
+    size = f"{shape[0]}x{shape[1]}"
+    n_samples = n_short * len(np.unique(data.y))
+    single = {"n_epochs": n_epochs, "precision": "single"}
+    span = single | {"n_landmarks": min(600, n_samples)}
+    descents = dict.fromkeys(("AKPCA (18)", "AKPCA (15)", "AKPCA, with noise"), single)
+    return Plan(
+        name=f"{dataset}-{n_short}-{n_long}-{n_test}-epochs-{n_epochs}",
+        dataset=dataset,
+        versions={
+            f"short {size}": Version(step, n_short, n_test),
+            f"long {size}": Version(step, n_long, n_test),
+        },
+        n_components=tuple(n_components),
+        seeds=tuple(seeds),
+        denoising=("gaussian 0.02", "gaussian 0.04", "gaussian 0.1", "speckle 0.2", "speckle 0.4"),
+        classify=(min(18, n_test // 2), 7 * n_test // 10),
+        noise_versions=(f"short {size}",),
+        options=descents | {"DS-AKPCA (18)": span, "PCA + ridge": {"n_landmarks": 500}},
+    )
+
+
+def paper_plan(dataset: str = "mnist", *, seeds: Sequence[int] = (0, 1, 2)) -> Plan:
+    """Return the report's experiments at their own size, and with the long 28x28 version."""
+    return Plan(
+        name=f"{dataset}-paper",
+        dataset=dataset,
+        versions=PAPER_VERSIONS,
+        n_components=(5, 10, 15, 20, 25),
+        seeds=tuple(seeds),
+        denoising=DENOISING,
+        classify=(18, 1750),
+        noise_versions=("short 14x14", "short 28x28", "long 14x14"),
+        options={},
+    )
+
+
+# Findings ---------------------------------------------------------------------------------------
+
+
+class Comparison(NamedTuple):
+    """Two results that a claim orders, each for every seed: the smaller and the larger one."""
+
+    smaller: np.ndarray
+    larger: np.ndarray
+
+    @property
+    def holds(self) -> bool:
+        """Whether the mean over seeds is as claimed."""
+        return bool(np.mean(self.smaller) < np.mean(self.larger))
+
+
+class Finding(NamedTuple):
+    """A claim of the report, and what came out.
+
+    Attributes
+    ----------
+    figure : int
+        The report's figure.
+    claim : str
+        In our words: this is below that.
+    comparisons : list of Comparison
+        One for each version of the data, size of the code, level of noise, ... that it is about.
+    """
+
+    figure: int
+    claim: str
+    comparisons: list[Comparison]
+
+    @property
+    def count(self) -> str:
+        """In how many comparisons the claim holds."""
+        return f"{sum(c.holds for c in self.comparisons)} of {len(self.comparisons)}"
+
+    @property
+    def verdict(self) -> str:
+        """All comparisons hold, some or none."""
+        held = [c.holds for c in self.comparisons]
+        if not held:
+            return "not tested"
+        return "reproduced" if all(held) else "in part" if any(held) else "not reproduced"
+
+    @property
+    def counts(self) -> list[int]:
+        """In how many comparisons the claim holds for each seed."""
+        smaller, larger = (np.array(side) for side in zip(*self.comparisons, strict=True))
+        return [int(n) for n in np.sum(smaller < larger, axis=0)]
+
+    @property
+    def spread(self) -> str:
+        """The smallest and the largest of `counts`."""
+        if not self.comparisons:
+            return "none"
+        low, high = min(self.counts), max(self.counts)
+        return f"{low} to {high}" if low < high else str(low)
+
+    def sentence(self) -> str:
+        """Return claim, verdict and counts as a sentence."""
+        if not self.comparisons:
+            return f"{self.claim}: *not tested* with these settings."
+        seeds = len(self.comparisons[0].smaller)
+        by_seed = f"; by seed {', '.join(map(str, self.counts))}" if seeds > 1 else ""
+        return f"{self.claim}: **{self.verdict}**, in {self.count} comparisons{by_seed}."
+
+
+def values(
+    table: ResultTable, plan: Plan, data: str, method: str, k: int, condition: str
+) -> np.ndarray:
+    """Return a result for each seed of a plan."""
+    return np.array([table[(data, method, k, seed, condition)] for seed in plan.seeds])
+
+
+def findings(table: ResultTable, plan: Plan) -> list[Finding]:
+    """Return what the report claims of its four methods, and what the rows of a plan say."""
+    pca, kpca, akpca, span = REPORT_METHODS
+    everywhere = list(product(plan.versions, plan.n_components))
+    denoised = list(product(plan.versions, plan.shown))
+    small = [place for place in everywhere if place[0].startswith("short")]
+
+    def value(data, k, method, condition):
+        return values(table, plan, data, method, k, condition)
+
+    def below(first, others, condition, places):
+        return [
+            Comparison(value(*at, first, condition), value(*at, other, condition))
+            for at, other in product(places, others)
+        ]
+
+    def share(data, k, method, condition):
+        return value(data, k, method, condition) / value(data, k, method, "norm")
+
+    def gap(data, k, method):
+        return share(data, k, method, "held out") - share(data, k, method, "train")
+
+    found = []
+    for figure, condition, where in ((3, "train", "training"), (4, "held out", "held-out")):
+        for first, others in ((pca, (kpca,)), (span, (pca, kpca)), (akpca, (span,))):
+            claim = f"{first} is below {' and '.join(others)} on {where} images"
+            found.append(Finding(figure, claim, below(first, others, condition, everywhere)))
+
+    sizes = list(product(plan.pairs(), plan.n_components, REPORT_METHODS))
+    less = [Comparison(gap(long, k, m), gap(short, k, m)) for (short, long), k, m in sizes]
+    found.append(Finding(5, "The gap is smaller for the long training set", less))
+    widest = [
+        Comparison(gap(*at, other), gap(*at, akpca))
+        for at, other in product(small, (pca, kpca, span))
+    ]
+    found.append(Finding(5, f"With few images {akpca} has the largest gap of the four", widest))
+    units = {"": value, ", as a share of the squared norm": share}
+    for unit, error in units.items():
+        better = [
+            Comparison(error(long, k, m, "held out"), error(short, k, m, "held out"))
+            for (short, long), k, m in sizes
+        ]
+        claim = f"The long training set leaves less held-out error{unit}"
+        found.append(Finding(6, claim, better))
+
+    def denoising(kind, first, others, chosen, places=denoised):
+        levels = [c for c in plan.denoising if c.startswith(kind) and chosen(float(c.split()[1]))]
+        return [c for level in levels for c in below(first, others, level, places)]
+
+    rest = (pca, kpca, span)
+    low = denoising("gaussian", akpca, rest, lambda sigma: sigma <= 0.04)
+    found.append(Finding(8, f"{akpca} is the best of the four up to a noise of 0.04", low))
+    high = denoising("gaussian", kpca, (pca, akpca, span), lambda sigma: sigma > 0.04)
+    found.append(Finding(8, f"{kpca} is the best of the four above 0.04", high))
+    high = denoising("gaussian", span, (pca, kpca), lambda sigma: sigma > 0.04)
+    found.append(Finding(8, f"{span} is ahead of {pca} and {kpca} above 0.04", high))
+
+    fine = [place for place in denoised if "28x28" in place[0]]
+    coarse = [place for place in denoised if place not in fine]
+    for first in (akpca, span):
+        speckled = denoising("speckle", first, (pca, kpca), lambda _: True, coarse)
+        claim = f"With speckle {first} is ahead of {pca} and {kpca} on small images"
+        found.append(Finding(10, claim, speckled))
+    speckled = denoising("speckle", span, (pca, kpca), lambda p: p <= 0.3, fine)
+    claim = f"With speckle up to 0.3 {span} is ahead of {pca} and {kpca} on 28x28 images"
+    found.append(Finding(10, claim, speckled))
+
+    few, many = (f"classify {m}" for m in plan.classify)
+    ahead = [
+        Comparison(value(*at, other, few), value(*at, akpca, few))
+        for at, other in product(small, rest)
+    ]
+    claim = f"Codes of {akpca} classify best if both training sets are small"
+    found.append(Finding(11, claim, ahead))
+    other_places = [
+        (*at, condition)
+        for at, condition in product(everywhere, (few, many))
+        if at[1] >= 20 and not (at in small and condition == few)
+    ]
+    behind = [
+        Comparison(
+            value(data, k, akpca, condition),
+            np.maximum(*(value(data, k, method, condition) for method in (pca, kpca))),
+        )
+        for data, k, condition in other_places
+    ]
+    claim = f"Elsewhere {pca} or {kpca} is ahead of {akpca} from 20 components on"
+    found.append(Finding(11, claim, behind))
+    return found
