@@ -811,7 +811,7 @@ def plot_report(
     go from the smallest to the largest. An x without a result has an empty array.
     """
     n_rows = -(-len(panels) // n_columns)
-    shape = {"figsize": (10, 3.1 * n_rows), "squeeze": False, "sharex": True}
+    shape = {"figsize": (10, 3.1 * n_rows), "squeeze": False, "sharex": True, "sharey": True}
     fig, axes = plt.subplots(n_rows, min(n_columns, len(panels)), **shape)
     handles: dict = {}
     for ax, (title, methods) in zip(axes.flat, panels.items(), strict=False):
@@ -821,13 +821,17 @@ def plot_report(
             style = REPORT_STYLES.get(method, {})
             (handles[method],) = ax.plot(at, [np.mean(row) for row in rows], **style)
             low, high = [np.min(row) for row in rows], [np.max(row) for row in rows]
-            ax.fill_between(at, low, high, color=handles[method].get_color(), alpha=0.15, lw=0)
-        ax.set(title=title, xlabel=xlabel, ylabel=ylabel, xticks=x)
+            ax.fill_between(at, low, high, color=handles[method].get_color(), alpha=0.1, lw=0)
+        ax.set(title=title, xticks=x)
         for axis in log:
             ax.set(**{f"{axis}scale": "log"})
         plain_ticks(ax)
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
+    for ax in axes[:, 0]:
+        ax.set_ylabel(ylabel)
+    for ax in axes[-1]:
+        ax.set_xlabel(xlabel)
     fig.legend(handles.values(), handles.keys(), loc="outside right center", fontsize=10)
     return fig
 

@@ -188,7 +188,7 @@ def _as_claimed(job, condition):
 def test_rows_as_claimed_reproduce_the_claims(plan, tmp_path):
     """All but the claim that contradicts another one, and those that the plan can't test."""
     table = ResultTable(tmp_path / "rows.csv", COLUMNS)
-    plan = plan._replace(n_components=(10, 20), classify=(10, 14))
+    plan = plan._replace(n_components=(10, 20), noise_components=(10,), classify=(10, 14))
     _fill(table, plan, _as_claimed)
     found = findings(table, plan)
     verdicts = {finding.claim: finding.verdict for finding in found}
@@ -219,7 +219,10 @@ def test_verdicts_count_comparisons_and_seeds():
     assert Finding(3, "", [no]).verdict == "not reproduced"
     assert Finding(3, "", []).verdict == "not tested"
     finding = Finding(3, "This is so", [yes, mostly, no])
-    assert (finding.verdict, finding.count, finding.spread) == ("in part", "2 of 3", "1 to 2")
+    assert (finding.verdict, finding.count, finding.counts) == ("in part", "2 of 3", [2, 1])
+    np.testing.assert_allclose(finding.ratios, [4 / 7, 6 / 5])
+    assert finding.row() == ["3", "2 of 3", "0.89", "0.57 to 1.20", "*in part*"]
+    assert Finding(3, "", []).row()[-1] == "not tested"
     assert finding.sentence() == ("This is so: **in part**, in 2 of 3 comparisons; by seed 2, 1.")
     assert "not tested" in Finding(3, "This is so", []).sentence()
 

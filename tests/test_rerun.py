@@ -15,6 +15,8 @@ MARKDOWN = "text/markdown"
 
 SMALL = dict(dataset="digits", n_train=40, n_test=20, seed=1)
 
+SHORT = dict(dataset="digits", n_short=10, n_long=15, n_test=10)
+
 #: Chapter -> sets of parameters, each in a run of its own. Those that the README suggests and
 #: that need no data from outside are among them.
 CASES: dict[str, list[dict]] = {
@@ -71,6 +73,10 @@ CASES: dict[str, list[dict]] = {
         dict(dataset="digits", n_train=100, n_test=30, n_components=10),
         dict(SMALL, n_components=2, n_epochs=10, roll_epochs=30),
         dict(n_train=15, n_test=5, n_components=1, n_epochs=3, roll_epochs=3, sigma=0.0),
+    ],
+    "12_akpca_experiments": [
+        dict(dataset="digits", n_short=30, n_long=60, n_test=20, n_components="4, 12", n_epochs=2),
+        dict(SHORT, n_components="1", n_seeds=1, n_epochs=1, seed=1),
     ],
 }
 RUNS = [(name, parameters) for name, cases in CASES.items() for parameters in cases]
