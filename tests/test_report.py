@@ -50,6 +50,18 @@ def test_splits_are_balanced_disjoint_and_scaled(split):
     assert not np.array_equal(other.X, split.X)
 
 
+def test_versions_share_held_out_images(split):
+    """A longer training set contains the shorter one and is judged by the same images."""
+    long = load_split("digits", Version(1, 40, 30), random_state=1)
+    np.testing.assert_array_equal(long.y_test, split.y_test)
+    directions = [Z / np.linalg.norm(Z, axis=1, keepdims=True) for Z in (long.X_test, split.X_test)]
+    np.testing.assert_allclose(*directions, atol=1e-6)
+    short, longer = (Z.X / np.linalg.norm(Z.X, axis=1, keepdims=True) for Z in (split, long))
+    np.testing.assert_allclose((short @ longer.T).max(axis=1), 1, atol=1e-6)
+    with pytest.raises(ValueError, match="needs 200 examples of each class; a class of digits has"):
+        load_split("digits", Version(1, 100, 100))
+
+
 def test_conditions_are_the_errors_that_they_name(split):
     """Training, held-out and denoising error by hand."""
     model = PCA(5, random_state=0).fit(split.X)

@@ -102,13 +102,23 @@ class Split(NamedTuple):
 
 
 def load_split(dataset: str, version: Version, *, random_state: int = 0) -> Split:
-    """Return a version of a data set; `random_state` determines who is in it."""
+    """Return a version of a data set; `random_state` determines who is in it.
+
+    Versions with as many held-out examples hold out the same ones, and a longer training set
+    contains a shorter one.
+    """
     data = load_dataset(dataset)
     if data.image_shape is None or data.y is None:
         raise ValueError(f"dataset={dataset!r}: the experiments need labelled images")
     if version.step > 1:
         data = data.subsampled(step=version.step)
-    train, test = balanced_split(data.y, version.n_train, version.n_test, random_state=random_state)
+    least, needed = np.unique(data.y, return_counts=True)[1].min(), version.n_train + version.n_test
+    if needed > least:
+        raise ValueError(
+            f"{version} needs {needed} examples of each class; a class of {dataset} has {least}"
+        )
+    # the first set drawn does not depend on the size of the second
+    test, train = balanced_split(data.y, version.n_test, version.n_train, random_state=random_state)
     X, X_test = data.X[train], data.X[test]
     scaled = (scale_by_max_norm(Z, reference=X).astype(np.float32) for Z in (X, X_test))
     return Split(*scaled, data.y[test], data.image_shape)
