@@ -156,6 +156,7 @@ def test_the_paper_plan_is_the_reports():
     conditions = {condition for job in plan.jobs for condition in job.conditions}
     assert {*report.DENOISING, "classify 18", "classify 1750"} <= conditions
     assert plan.levels("speckle") == [0.2, 0.3, 0.4]
+    assert {job.k for job in plan.jobs if "speckle 0.3" in job.conditions} == {10, 20}
 
 
 def test_impossible_plans_are_refused():

@@ -366,13 +366,17 @@ class Plan(NamedTuple):
 
     @property
     def jobs(self) -> list[Job]:
-        """All jobs, those on one split in succession."""
-        accuracies = (f"classify {m}" for m in self.classify)
-        conditions = ("train", "held out", "norm", *self.denoising, *accuracies)
+        """All jobs, those on one split in succession; noise with the sizes that are `shown`."""
+        accuracies = tuple(f"classify {m}" for m in self.classify)
+
+        def conditions(k):
+            noise = self.denoising if k in self.shown else ()
+            return ("train", "held out", "norm", *noise, *accuracies)
+
         jobs = []
         for seed, data in product(self.seeds, self.versions):
             places = product(self.n_components, METHODS)
-            jobs += [Job(data, method, k, seed, conditions) for k, method in places]
+            jobs += [Job(data, method, k, seed, conditions(k)) for k, method in places]
             if data in self.noise_versions:
                 places = product(self.noise_components, NOISE_METHODS)
                 jobs += [Job(data, method, k, seed, self.denoising) for k, method in places]
