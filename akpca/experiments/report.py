@@ -538,92 +538,117 @@ def values(
     return np.array([table[(data, method, k, seed, condition)] for seed in plan.seeds])
 
 
-def findings(table: ResultTable, plan: Plan) -> list[Finding]:
-    """Return what the report claims of its four methods, and what the rows of a plan say."""
-    pca, kpca, akpca, span = REPORT_METHODS
-    everywhere = list(product(plan.versions, plan.n_components))
-    denoised = list(product(plan.versions, plan.shown))
-    small = [place for place in everywhere if place[0].startswith("short")]
+class _Rows(NamedTuple):
+    """The rows of a plan, as the claims need them."""
 
-    def value(data, k, method, condition):
-        return values(table, plan, data, method, k, condition)
+    table: ResultTable
+    plan: Plan
 
-    def below(first, others, condition, places):
+    def value(self, data, k, method, condition):
+        return values(self.table, self.plan, data, method, k, condition)
+
+    def share(self, data, k, method, condition):
+        return self.value(data, k, method, condition) / self.value(data, k, method, "norm")
+
+    def gap(self, data, k, method):
+        return self.share(data, k, method, "held out") - self.share(data, k, method, "train")
+
+    def below(self, first, others, condition, places):
         return [
-            Comparison(value(*at, first, condition), value(*at, other, condition))
+            Comparison(self.value(*at, first, condition), self.value(*at, other, condition))
             for at, other in product(places, others)
         ]
 
-    def share(data, k, method, condition):
-        return value(data, k, method, condition) / value(data, k, method, "norm")
+    def denoising(self, kind, first, others, chosen, places):
+        levels = [c for c in self.plan.denoising if c.startswith(kind)]
+        levels = [c for c in levels if chosen(float(c.split()[1]))]
+        return [c for level in levels for c in self.below(first, others, level, places)]
 
-    def gap(data, k, method):
-        return share(data, k, method, "held out") - share(data, k, method, "train")
+    @property
+    def everywhere(self):
+        return list(product(self.plan.versions, self.plan.n_components))
 
-    found = []
+    @property
+    def small(self):
+        return [place for place in self.everywhere if place[0].startswith("short")]
+
+
+def findings(table: ResultTable, plan: Plan) -> list[Finding]:
+    """Return what the report claims of its four methods, and what the rows of a plan say."""
+    rows = _Rows(table, plan)
+    parts = (_reconstruction, _training_sets, _gaussian, _speckle, _classification)
+    return [finding for part in parts for finding in part(rows)]
+
+
+def _reconstruction(rows: _Rows) -> Iterable[Finding]:
+    pca, kpca, akpca, span = REPORT_METHODS
     for figure, condition, where in ((3, "train", "training"), (4, "held out", "held-out")):
         for first, others in ((pca, (kpca,)), (span, (pca, kpca)), (akpca, (span,))):
             claim = f"{first} is below {' and '.join(others)} on {where} images"
-            found.append(Finding(figure, claim, below(first, others, condition, everywhere)))
+            yield Finding(figure, claim, rows.below(first, others, condition, rows.everywhere))
 
-    sizes = list(product(plan.pairs(), plan.n_components, REPORT_METHODS))
-    less = [Comparison(gap(long, k, m), gap(short, k, m)) for (short, long), k, m in sizes]
-    found.append(Finding(5, "The gap is smaller for the long training set", less))
-    widest = [
-        Comparison(gap(*at, other), gap(*at, akpca))
-        for at, other in product(small, (pca, kpca, span))
+
+def _training_sets(rows: _Rows) -> Iterable[Finding]:
+    pca, kpca, akpca, span = REPORT_METHODS
+    sizes = list(product(rows.plan.pairs(), rows.plan.n_components, REPORT_METHODS))
+    less = [
+        Comparison(rows.gap(long, k, m), rows.gap(short, k, m)) for (short, long), k, m in sizes
     ]
-    found.append(Finding(5, f"With few images {akpca} has the largest gap of the four", widest))
-    units = {"": value, ", as a share of the squared norm": share}
-    for unit, error in units.items():
+    yield Finding(5, "The gap is smaller for the long training set", less)
+    widest = [
+        Comparison(rows.gap(*at, other), rows.gap(*at, akpca))
+        for at, other in product(rows.small, (pca, kpca, span))
+    ]
+    yield Finding(5, f"With few images {akpca} has the largest gap of the four", widest)
+    for unit, error in (("", rows.value), (", as a share of the squared norm", rows.share)):
         better = [
             Comparison(error(long, k, m, "held out"), error(short, k, m, "held out"))
             for (short, long), k, m in sizes
         ]
-        claim = f"The long training set leaves less held-out error{unit}"
-        found.append(Finding(6, claim, better))
+        yield Finding(6, f"The long training set leaves less held-out error{unit}", better)
 
-    def denoising(kind, first, others, chosen, places=denoised):
-        levels = [c for c in plan.denoising if c.startswith(kind) and chosen(float(c.split()[1]))]
-        return [c for level in levels for c in below(first, others, level, places)]
 
-    rest = (pca, kpca, span)
-    low = denoising("gaussian", akpca, rest, lambda sigma: sigma <= 0.04)
-    found.append(Finding(8, f"{akpca} is the best of the four up to a noise of 0.04", low))
-    high = denoising("gaussian", kpca, (pca, akpca, span), lambda sigma: sigma > 0.04)
-    found.append(Finding(8, f"{kpca} is the best of the four above 0.04", high))
-    high = denoising("gaussian", span, (pca, kpca), lambda sigma: sigma > 0.04)
-    found.append(Finding(8, f"{span} is ahead of {pca} and {kpca} above 0.04", high))
+def _gaussian(rows: _Rows) -> Iterable[Finding]:
+    pca, kpca, akpca, span = REPORT_METHODS
+    places = list(product(rows.plan.versions, rows.plan.shown))
 
-    fine = [place for place in denoised if "28x28" in place[0]]
-    coarse = [place for place in denoised if place not in fine]
+    def ahead(first, others, chosen):
+        return rows.denoising("gaussian", first, others, chosen, places)
+
+    low = ahead(akpca, (pca, kpca, span), lambda sigma: sigma <= 0.04)
+    yield Finding(8, f"{akpca} is the best of the four up to a noise of 0.04", low)
+    high = ahead(kpca, (pca, akpca, span), lambda sigma: sigma > 0.04)
+    yield Finding(8, f"{kpca} is the best of the four above 0.04", high)
+    high = ahead(span, (pca, kpca), lambda sigma: sigma > 0.04)
+    yield Finding(8, f"{span} is ahead of {pca} and {kpca} above 0.04", high)
+
+
+def _speckle(rows: _Rows) -> Iterable[Finding]:
+    pca, kpca, akpca, span = REPORT_METHODS
+    places = list(product(rows.plan.versions, rows.plan.shown))
+    fine = [place for place in places if "28x28" in place[0]]
+    coarse = [place for place in places if place not in fine]
     for first in (akpca, span):
-        speckled = denoising("speckle", first, (pca, kpca), lambda _: True, coarse)
+        speckled = rows.denoising("speckle", first, (pca, kpca), lambda _: True, coarse)
         claim = f"With speckle {first} is ahead of {pca} and {kpca} on small images"
-        found.append(Finding(10, claim, speckled))
-    speckled = denoising("speckle", span, (pca, kpca), lambda p: p <= 0.3, fine)
+        yield Finding(10, claim, speckled)
+    speckled = rows.denoising("speckle", span, (pca, kpca), lambda p: p <= 0.3, fine)
     claim = f"With speckle up to 0.3 {span} is ahead of {pca} and {kpca} on 28x28 images"
-    found.append(Finding(10, claim, speckled))
+    yield Finding(10, claim, speckled)
 
-    few, many = (f"classify {m}" for m in plan.classify)
+
+def _classification(rows: _Rows) -> Iterable[Finding]:
+    pca, kpca, akpca, span = REPORT_METHODS
+    few, many = (f"classify {m}" for m in rows.plan.classify)
     ahead = [
-        Comparison(value(*at, other, few), value(*at, akpca, few))
-        for at, other in product(small, rest)
+        Comparison(rows.value(*at, other, few), rows.value(*at, akpca, few))
+        for at, other in product(rows.small, (pca, kpca, span))
     ]
-    claim = f"Codes of {akpca} classify best if both training sets are small"
-    found.append(Finding(11, claim, ahead))
-    other_places = [
-        (*at, condition)
-        for at, condition in product(everywhere, (few, many))
-        if at[1] >= 20 and not (at in small and condition == few)
-    ]
-    behind = [
-        Comparison(
-            value(data, k, akpca, condition),
-            np.maximum(*(value(data, k, method, condition) for method in (pca, kpca))),
-        )
-        for data, k, condition in other_places
-    ]
+    yield Finding(11, f"Codes of {akpca} classify best if both training sets are small", ahead)
+    behind = []
+    for at, condition in product(rows.everywhere, (few, many)):
+        if at[1] >= 20 and not (at in rows.small and condition == few):
+            rivals = [rows.value(*at, method, condition) for method in (pca, kpca)]
+            behind.append(Comparison(rows.value(*at, akpca, condition), np.maximum(*rivals)))
     claim = f"Elsewhere {pca} or {kpca} is ahead of {akpca} from 20 components on"
-    found.append(Finding(11, claim, behind))
-    return found
+    yield Finding(11, claim, behind)
