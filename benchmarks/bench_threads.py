@@ -43,7 +43,7 @@ ESTIMATORS = {
     "AKPCA, descent": {"n_components": 10, "n_epochs": 3, "decoder": "eigenvector"},
     "DataSpanAKPCA, descent": {
         **{"n_components": 10, "n_epochs": 3, "n_landmarks": 300},
-        **{"decoder": "eigenvector", "offset": False, "objective": "spectral"},
+        **{"decoder": "eigenvector", "objective": "spectral"},
     },
 }
 
