@@ -38,19 +38,19 @@ __all__ = [
     "plot_error_curves",
     "plot_error_panels",
     "plot_extremes",
+    "plot_gain_range",
     "plot_geometry",
     "plot_histograms",
     "plot_pairs",
     "plot_paths",
     "plot_points",
     "plot_predictions",
+    "plot_progress",
     "plot_projections",
     "plot_report",
     "plot_rivals",
     "plot_roll",
     "plot_round_trip",
-    "plot_sweep",
-    "plot_sweeps",
     "plot_weight_paths",
     "show_images",
     "use_style",
@@ -201,7 +201,7 @@ def plot_code_curve(
     return fig
 
 
-def plot_sweeps(
+def plot_progress(
     curves: Mapping[str, tuple[Sequence[float], Sequence[float]] | np.ndarray],
     *,
     xlabel: str,
@@ -538,7 +538,7 @@ def plot_cosines(cosines: Mapping[str, np.ndarray], *, xlabel: str, ylabel: str)
     return fig
 
 
-def plot_sweep(
+def plot_gain_range(
     x: Sequence[float] | np.ndarray,
     curves: Mapping[str, Sequence[float] | np.ndarray],
     *,

@@ -40,6 +40,11 @@ ESTIMATORS = {
     "KernelHebbian": {"n_components": 10},
     "AKPCA": {"n_components": 10, "n_epochs": 3},
     "DataSpanAKPCA": {"n_components": 10, "n_epochs": 3, "n_landmarks": 500},
+    "AKPCA, descent": {"n_components": 10, "n_epochs": 3, "decoder": "eigenvector"},
+    "DataSpanAKPCA, descent": {
+        **{"n_components": 10, "n_epochs": 3, "n_landmarks": 300},
+        **{"decoder": "eigenvector", "objective": "spectral"},
+    },
 }
 
 
@@ -60,7 +65,8 @@ def worker(pipe) -> None:
     warnings.simplefilter("ignore")
     while (task := pipe.recv()) is not None:
         estimator, data = task
-        model, X = getattr(akpca, estimator)(random_state=0, **ESTIMATORS[estimator]), samples(data)
+        cls = getattr(akpca, estimator.split(",")[0])
+        model, X = cls(random_state=0, **ESTIMATORS[estimator]), samples(data)
         fits, start = 0, time.perf_counter()
         while not fits or time.perf_counter() - start < SHORTEST:
             model.fit(X)

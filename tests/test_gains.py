@@ -120,6 +120,8 @@ def test_only_factors_multiply():
     """A number is not a factor."""
     with pytest.raises(TypeError):
         Constant(1) * 3
+    with pytest.raises(TypeError, match="product of factors"):
+        Gain((Constant(1), 3))
 
 
 def test_with_values_leaves_the_rest():

@@ -299,6 +299,19 @@ def test_few_features_are_decomposed_exactly():
         assert_same_up_to_sign(ours.transform(X), theirs.transform(X))
 
 
+def test_many_features_are_iterated(monkeypatch):
+    """Where their covariance is too large to be decomposed, a block method finds the same."""
+    X = np.random.default_rng(0).standard_normal((1500, 8)) * np.arange(1, 9)
+    options = {"kernel": "poly", "degree": 2, "gamma": 1, "coef0": 0, "random_state": 0}
+    exact = KernelPCA(3, **options).fit(X)
+    monkeypatch.setattr("akpca.kernel_pca.MAX_DENSE_FEATURES", 5)
+    monkeypatch.setattr(KernelPCA, "_choose_route", lambda self, X: "features")
+    model = KernelPCA(3, tol=1e-8, **options).fit(X)
+    assert model.residuals_.max() < 1e-6
+    np.testing.assert_allclose(model.eigenvalues_, exact.eigenvalues_, rtol=1e-6)
+    assert_same_up_to_sign(model.transform(X), exact.transform(X))
+
+
 @pytest.mark.parametrize("memory_limit", [2e9, 1e4])
 def test_fewer_features_than_components(memory_limit):
     """Data of low rank, down to none: zeros for what is not there, and no n x n matrix."""

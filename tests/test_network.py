@@ -221,3 +221,26 @@ def test_wrong_number_of_codes_is_named():
         model = Autoencoder(2, n_epochs=1, random_state=0).fit(DIGITS[:50])
     with pytest.raises(ValueError, match="3 columns, but the codes have 2"):
         model.inverse_transform(np.zeros((2, 3)))
+
+
+def test_weights_and_biases_are_the_network():
+    """With them, the code and the reconstruction can be computed by hand."""
+    model = Autoencoder(2, hidden_layer_sizes=(5,), activation="tanh", n_epochs=1, random_state=0)
+    codes = model.fit(DIGITS[:50]).transform(DIGITS[:5])
+    (W1, W2, W3, W4), (b1, b2, b3, b4) = model.weights_, model.biases_
+    Z = (DIGITS[:5] - model.mean_) / model.scale_
+    np.testing.assert_allclose(np.tanh(Z @ W1 + b1) @ W2 + b2, codes, rtol=1e-4, atol=1e-5)
+    by_hand = (np.tanh(codes @ W3 + b3) @ W4 + b4) * model.scale_ + model.mean_
+    np.testing.assert_allclose(model.inverse_transform(codes), by_hand, rtol=1e-4, atol=1e-5)
+
+
+def test_numbers_that_are_too_large_are_named():
+    """Samples to fit, samples to encode and codes to decode have a limit."""
+    model = Autoencoder(2, n_epochs=1, random_state=0)
+    with pytest.raises(ValueError, match="X is too large for float64"):
+        model.fit(1e200 * DIGITS[:50])
+    model.fit(DIGITS[:50])
+    with pytest.raises(ValueError, match="samples must be of the size of those"):
+        model.transform(1e200 * DIGITS[:5])
+    with pytest.raises(ValueError, match="codes must be of the size of those"):
+        model.inverse_transform(np.full((1, 2), 1e200))

@@ -72,7 +72,7 @@ def test_code_curve_has_a_colour_bar_and_names_the_points():
 def test_sweeps_may_have_different_abscissas():
     """Every curve is drawn over its own x, with a legend and labelled axes."""
     curves = {"few": ([1, 2], [1.0, 0.1]), "many": np.array([[3, 40, 50], [1.0, 0.5, 0.1]])}
-    ax = plotting.plot_sweeps(curves, xlabel="sweeps", ylabel="residual")
+    ax = plotting.plot_progress(curves, xlabel="sweeps", ylabel="residual")
     assert [len(line.get_xdata()) for line in ax.lines] == [2, 3]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == list(curves)
     assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_yscale()) == ("sweeps", "residual", "log")
@@ -175,7 +175,7 @@ def test_cosines_are_on_one_scale_and_counted_from_one():
 def test_sweep_marks_what_diverged_by_crosses():
     """Crosses have the curve's colour and lie within the axes; only runs that diverged have one."""
     curves = {"PCA": [1.0, 5.0, np.inf], "other": [1.2, np.inf, np.inf]}
-    ax = plotting.plot_sweep([0.1, 1, 10], curves, xlabel="gain", ylabel="error", top=2.0)
+    ax = plotting.plot_gain_range([0.1, 1, 10], curves, xlabel="gain", ylabel="error", top=2.0)
     crosses = [line for line in ax.lines if line.get_marker() == "x" and len(line.get_xdata())]
     assert [list(cross.get_xdata()) for cross in crosses] == [[10], [1, 10]]
     assert [cross.get_color() for cross in crosses] == [line.get_color() for line in ax.lines[:2]]
@@ -183,7 +183,7 @@ def test_sweep_marks_what_diverged_by_crosses():
     heights = [float(cross.get_ydata()[0]) for cross in crosses]
     assert low < 1 and 2 < heights[1] < heights[0] < high
     assert [text.get_text() for text in ax.get_legend().get_texts()][-1] == "diverged"
-    whole = plotting.plot_sweep([1, 2], {"PCA": [1, 1]}, xlabel="gain", ylabel="error")
+    whole = plotting.plot_gain_range([1, 2], {"PCA": [1, 1]}, xlabel="gain", ylabel="error")
     assert len(whole.get_legend().get_texts()) == 1
 
 

@@ -62,6 +62,13 @@ def test_versions_share_held_out_images(split):
         load_split("digits", Version(1, 100, 100))
 
 
+def test_every_second_pixel_of_labelled_images():
+    """A step of 2 keeps a quarter of the pixels; data without images are refused."""
+    assert load_split("digits", Version(2, 5, 5)).X.shape == (50, 16)
+    with pytest.raises(ValueError, match="dataset='circles': the experiments need labelled"):
+        load_split("circles", Version(1, 5, 5))
+
+
 def test_conditions_are_the_errors_that_they_name(split):
     """Training, held-out and denoising error by hand."""
     model = PCA(5, random_state=0).fit(split.X)

@@ -74,7 +74,8 @@ class _Model:
 
     def encode(self, Z: np.ndarray) -> np.ndarray:
         """Return the codes y_ij = z_i^T A_j z_i, shape (n, k)."""
-        codes = self._encoder()
+        with one_blas_thread():
+            codes = self._encoder()
         with one_blas_thread(flops=ENCODED_ROWS * self.flops):
             return np.concatenate([codes(Z[rows]) for rows in gen_batches(len(Z), ENCODED_ROWS)])
 
@@ -84,7 +85,7 @@ class _Model:
         The eigenproblem of a code is that of M(y) divided by the size of y, if that is above the
         unit, so that codes may be as large as their precision can hold.
         """
-        product, block = self._decoder(len(Y))
+        product, block, flops = self._decoder(len(Y))
         direction, towards = self.direction.astype(Y.dtype), self.towards.astype(Y.dtype)
         sizes = np.maximum(np.abs(Y).max(axis=1, keepdims=True).astype(np.float64), unit)
         Y = (Y / sizes).astype(Y.dtype)
@@ -92,7 +93,7 @@ class _Model:
             Y = np.hstack([Y, (unit / sizes).astype(Y.dtype)])
         roots = (np.sqrt(sizes) / unit**0.5).astype(Y.dtype)
         for rows in gen_batches(len(Y), block):
-            with one_blas_thread(flops=100 * self.flops):
+            with one_blas_thread(flops):
                 start = objectives.mixed_start(direction, (len(Y[rows]), len(direction)))
                 # without a name, by which the matrices of a block would outlive it
                 Z_hat, ratios = objectives.decode(product(Y[rows]), start, towards=towards, tol=tol)
@@ -292,8 +293,9 @@ class Span:
         m, d = self.landmarks.shape
         size = d + self.constant
         T = np.empty((size, len(C), size), C.dtype)
-        for j, row in enumerate(C):
-            T[:d, j, :d] = (self.landmarks.T * row[:m]) @ self.landmarks
+        with one_blas_thread(flops=2.0 * m * d**2):
+            for j, row in enumerate(C):
+                T[:d, j, :d] = (self.landmarks.T * row[:m]) @ self.landmarks
         if not self.constant:
             return T
         T[:d, :, d] = C[:, m:-1].T * ROOT_HALF
@@ -396,14 +398,15 @@ class SpanModel(_Model):
         return lambda Z: self.span.inner(Z, Z) @ coefficients
 
     def _decoder(self, n):
-        coefficients = self.span.expand(self.params[1])
+        with one_blas_thread():
+            coefficients = self.span.expand(self.params[1])
         m, k, D = len(self.span.landmarks), len(coefficients), len(self.direction)
         if k * D**2 <= FORMED_SPAN_SIZE and D < 2 * m and k * D < 30 * n:
             # then it costs less to form the B_j, once, than the products would without them
             return _dense_decoder(self.span.matrices(coefficients))
         # per sample: a coefficient for each landmark, Lanczos vectors and their images
         block = max(1, BLOCK_SIZE // (m + 2 * objectives.CYCLE * D))
-        return partial(self._product, coefficients), block
+        return partial(self._product, coefficients), block, 100 * self.flops
 
 
 def best_factors(norms: np.ndarray, c: float, corner=False) -> tuple[float, float, float]:
@@ -494,9 +497,15 @@ def _dense_product(B, Y, form):
 
 
 def _dense_decoder(B):
-    """Return what makes products of codes with the B_j, shape (D, k, D), and rows at a time."""
+    """Return what makes products of codes with the B_j, rows at a time, and flops of a product.
+
+    The B_j have the shape (D, k, D). Products with matrices that are formed are small, one for each
+    code.
+    """
     D, k, _ = B.shape
-    return partial(_dense_product, B, form=k >= FORM_IN_DECODING), max(16, BLOCK_SIZE // D**2)
+    form = k >= FORM_IN_DECODING
+    flops = 0.0 if form else 200.0 * B.size
+    return partial(_dense_product, B, form=form), max(16, BLOCK_SIZE // D**2), flops
 
 
 def _images(T, W):
