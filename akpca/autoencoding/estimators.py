@@ -18,6 +18,7 @@ from ..pca import principal_axes
 from ..progress import FitProgress, warn_user
 from ..threads import one_blas_thread
 from . import heuristics
+from .cleaning import Cleaner, cleaned_copies
 from .coordinates import Coordinates
 from .models import DenseModel, Span, SpanModel
 from .optimizers import OPTIMIZERS
@@ -42,7 +43,6 @@ DESCENT = {
     "early_stopping": False,
     "warm_start": False,
     "penalty": None,
-    "noise": None,
 }
 
 
@@ -197,33 +197,51 @@ class _Autoencoder(Encoder):
         """Learn a decoder in closed form, and its codes; return False if PCA loses nothing."""
         n_rounds = heuristics.N_ROUNDS if self.n_epochs is None else self.n_epochs
         coordinates, Z, basis = self._begin_ridge(X, rng, dtype)
+        cleaner, cleaned, lost = self._clean(Z, coordinates, rng)
 
         def callback(result):
-            self._keep(coordinates, result, X.dtype)
+            self._keep(coordinates, result, X.dtype, cleaner)
             state = FitProgress(result.n_iter, n_rounds, self.loss_curve_[-1], self)
             return self.callback(state)
 
-        flops = block_flops(Z, self.n_components)
+        flops = block_flops(cleaned, self.n_components)
         with one_blas_thread(flops=flops):
             result = learn(
-                Z,
+                cleaned,
                 self.n_components,
                 basis,
                 n_rounds,
                 unit=coordinates.scale**2,
-                turned=coordinates.axes is not None,
+                # what is cleaned does not vary along the axes of what is not
+                turned=coordinates.axes is not None and cleaner is None,
                 rng=rng,
+                n_distinct=len(Z),
+                lost=lost,
                 title=type(self).__name__ if self.verbose else None,
                 callback=callback if self.callback else None,
             )
         if result is not None:
-            self._keep(coordinates, result, X.dtype)
+            self._keep(coordinates, result, X.dtype, cleaner)
         elif self.decoder == "ridge":
+            of_noisy = "" if cleaner is None else ", and of what can be told of noisy samples,"
             raise ValueError(
-                f"n_components={self.n_components} must be less than the rank of X for "
+                f"n_components={self.n_components} must be less than the rank of X{of_noisy} for "
                 "decoder='ridge': PCA loses nothing; use decoder='auto'"
             )
         return result is not None
+
+    def _clean(self, Z, coordinates, rng):
+        """Return what cleans noisy samples, what it makes of those that are Z, and its error."""
+        if self.noise is None or self.noise_level == 0:
+            return None, Z, 0.0
+
+        def noise(Z, rng):
+            return coordinates.corrupted(Z, rng, self.noise, self.noise_level)
+
+        n_axes = max(heuristics.CLEANED_AXES, 4 * self.n_components)
+        turned = coordinates.axes is not None
+        cleaner = Cleaner.learn(Z, noise, n_axes, turned=turned, rng=rng)
+        return cleaner, *cleaned_copies(cleaner, Z, noise, rng)
 
     @fit_method
     def partial_fit(self, X, y=None) -> Self:
@@ -294,10 +312,12 @@ class _Autoencoder(Encoder):
         if not self.constant_:
             _check_signs(X, type(self).__name__)
         model = self._model.astype(X.dtype)
+        cleaner = self._cleaner and self._cleaner.astype(X.dtype)
         codes = np.empty((len(X), model.n_components), X.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             for rows in gen_batches(len(X), BLOCK_ROWS):
-                codes[rows] = model.encode(self._coordinates.forward(X[rows], X.dtype))
+                Z = self._coordinates.forward(X[rows], X.dtype)
+                codes[rows] = model.encode(Z if cleaner is None else cleaner.clean(Z))
             codes *= self.scale_**model.degree
         why = "codes are squares of samples" if model.degree == 2 else "codes grow with samples"
         self._check_range(codes, X, why)
@@ -484,8 +504,9 @@ class _Autoencoder(Encoder):
         names = ("objective", "batch_size", "noise", "noise_level")
         return {"rate": rate, "penalty": penalty, **{name: getattr(self, name) for name in names}}
 
-    def _keep(self, coordinates, result, dtype):
+    def _keep(self, coordinates, result, dtype, cleaner=None):
         """Make these the fitted model and attributes."""
+        self._cleaner = cleaner and cleaner.astype(dtype)
         self._coordinates, self._model = coordinates, result.model.copy(dtype)
         self.mean_, self.scale_ = coordinates.mean, coordinates.scale
         self.constant_ = coordinates.constant
