@@ -59,8 +59,9 @@ class Cleaner:
                 axes = principal_axes(Z[:, :-1], n_axes, random_state=rng)[0].astype(Z.dtype)
         order = rng.permutation(n)
         held_out = min(n // 10, heuristics.CLEANING_HELD_OUT)
+        # held out of all steps: what one of them has learned by heart, the next would trust in
         parts = Z[order[held_out:]], Z[order[:held_out]]
-        cleaner = cls(axes, _filter(Z, noise, axes, rng))
+        cleaner = cls(axes, _filter(parts[0], noise, axes, rng))
         for _ in range(heuristics.N_CLEANINGS):
             step = _step(cleaner, *parts, noise, rng)
             cleaner = replace(cleaner, steps=(*cleaner.steps, step))
@@ -123,7 +124,7 @@ def _filter(Z, noise, axes, rng):
 
 
 def _step(cleaner, Z, held_out, noise, rng):
-    """Return the regression that comes next, with the ridge that is best for samples held out."""
+    """Return the regression that comes next, with the ridge that suits samples held out."""
     n, axes = len(Z), cleaner.axes
     p = min(heuristics.n_centers(n), heuristics.CLEANING_CENTERS)
     some = cleaner.clean_along(noise(Z[:SEARCH_ROWS], rng))
@@ -135,24 +136,22 @@ def _step(cleaner, Z, held_out, noise, rng):
             regression.add(cleaner.clean_along(noisy), clean)
         # few samples, which several regressions are to be compared on
         others = [(cleaner.clean_along(N), T) for N, T in _copies(held_out, noise, axes, rng)]
-    ridge = _choose_ridge(regression, others)
-    for T, clean in others:
-        regression.add(T, clean)
-    return regression.solved(ridge)
+    return _best(regression, others)
 
 
-def _choose_ridge(regression, others):
-    """Return the ridge with the least error; ridges are tried from the least on while they help."""
+def _best(regression, others):
+    """Return the decoder that errs least; ridges are tried from the least on while they help."""
     if not others:
-        return heuristics.RIDGES[-1]
-    errors = {}
+        return regression.solved(heuristics.RIDGES[-1])
+    best, least = None, np.inf
     for ridge in heuristics.RIDGES:
         decoder = regression.solved(ridge)
         with one_blas_thread():
-            errors[ridge] = sum(float(np.sum((decoder.decode(T) - Z) ** 2)) for T, Z in others)
-        if errors[ridge] > min(errors.values()):
+            error = sum(float(np.sum((decoder.decode(T) - Z) ** 2)) for T, Z in others)
+        if error > least:
             break
-    return min(errors, key=errors.get)
+        best, least = decoder, error
+    return best
 
 
 def _copies(Z, noise, axes, rng) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -552,7 +552,7 @@ class AKPCA(_Autoencoder):
     decoder : {'auto', 'ridge', 'eigenvector'}, default='auto'
         'ridge' needs k below n - 1, d and the rank of X, and takes all samples at once. It has no
         descent: it refuses other values than the defaults of the parameters from `objective` to
-        `noise`, but for `precision`, `n_epochs` and those of early stopping. 'auto' is 'ridge'
+        `penalty`, but for `precision`, `n_epochs` and those of early stopping. 'auto' is 'ridge'
         where that is possible, else 'eigenvector'.
     objective : {'reconstruction', 'spectral'}, default='reconstruction'
         ||g(f(x)) - x||^2, (15) of the report, or the surrogate ||M - x x^T||_2, (18), which the
@@ -596,7 +596,8 @@ class AKPCA(_Autoencoder):
         relative length of its steps; None is 0.15, or 0 for the spectral objective.
     noise : {'gaussian', 'speckle'} or callable, default=None
         Corrupt the samples that are encoded, anew in each step, but not those to be rebuilt; a
-        callable gets samples and a ``RandomState`` and returns corrupted samples.
+        callable gets samples and a ``RandomState`` and returns corrupted samples. With 'ridge',
+        all that is encoded is taken to be noisy, and cleaned first: see the notes.
     noise_level : float, default=0.1
         Standard deviation in the units of X, or probability that speckle sets an entry to 0.
     random_state : int, RandomState instance or None, default=None
@@ -611,7 +612,8 @@ class AKPCA(_Autoencoder):
     ----------
     encoder_, decoder_ : ndarray of shape (n_components, D, D)
         The symmetric matrices A_j and B_j, in the units of X; D is d, or d + 1 with an offset.
-        With 'ridge' there are no B_j, and A_j says where the search for a code begins.
+        With 'ridge' there are no B_j, and A_j says where the search for a code begins; with
+        noise, from what a cleaned sample is.
     inverse_centers_, dual_coef_ : ndarray of shape (p, n_components), (p, d)
         The c and their weights, with 'ridge' only; without any, the decoder is that of PCA.
     decoder_offset_ : ndarray of shape (D, D)
@@ -624,7 +626,8 @@ class AKPCA(_Autoencoder):
     monitor_curve_ : list of float
         Mean ||g(f(x)) - x||^2 at the start and after each epoch, of the part held out or of (at
         most 500) samples; the iterate where it is least is kept, and `partial_fit` has none. With
-        'ridge', that of the samples of each round, of which the last is kept.
+        'ridge', that of the samples of each round, of which the last is kept; with noise, what
+        cleaning has lost, plus what the code loses of cleaned samples.
     gap_curve_ : list of float
         The median of lambda_2 / lambda_1 there: near 1, the decoder's answer is hardly defined.
         Empty with 'ridge'.
@@ -659,6 +662,17 @@ class AKPCA(_Autoencoder):
     mostly, but not always, have near codes. A code takes 16 gradient steps of 4 p r operations,
     where r is 100 or 4 k, the number of principal axes that decide about it; codes of some ten
     thousand samples take seconds.
+
+    With noise, x~ in place of x, 'ridge' learns x^ = E[x | x~] and the autoencoder of x^, which
+    together are best, as E ||g(f(x~)) - x||^2 = E ||x^ - x||^2 + E ||g(f(x~)) - x^||^2: see
+    :mod:`.cleaning`. What cleans is a linear regression and two in the kernel of the decoder, with
+    at most 2,000 centres, along at most 200 principal axes, or 4 k. They see 50,000 noisy samples,
+    or as many as there are if that is more (20 copies of each sample at most), and their ridges are
+    those that suit a tenth of the samples best, or 500, which are held out. The autoencoder is
+    learned from up to five cleaned copies, 15,000 samples, and has the memory of so many. That
+    takes two to four times as long as without noise, and cleaning takes far less than the search
+    for codes. On 3,500 digits a class the error is that of a deep autoencoder trained with the same
+    noise for as long, or less.
 
     References
     ----------

@@ -84,7 +84,7 @@ CLEANING_CENTERS = 2000
 CLEANED_AXES = 200
 # Samples that choose the ridges, at most, and the penalty of the linear regression, in units of the
 # mean variance of an axis.
-CLEANING_HELD_OUT, FILTER_RIDGE = 1000, 1e-4
+CLEANING_HELD_OUT, FILTER_RIDGE = 500, 1e-4
 
 
 def code_gamma(k: int) -> float:
