@@ -22,6 +22,7 @@ reference             the papers' algorithms line by line: read it first        
 metrics, plotting     errors, and the figures of the chapters                       all
 sentences             the findings of the chapters in words                         all
 experiments           what chapters measure in the papers' experiments              06, 07
+rerun                 chapters run again, many times; their results as one table    all
 ===================== ============================================================= ==========
 
 What is the same everywhere:
@@ -51,6 +52,7 @@ from .metrics import reconstruction_error, relative_error
 from .nystrom import NystromKernelPCA
 from .operators import KernelOperator
 from .pca import LinearCode, pca
+from .rerun import results
 
 __version__ = "0.1.0"
 
@@ -72,4 +74,5 @@ __all__ = [
     "pca",
     "reconstruction_error",
     "relative_error",
+    "results",
 ]
