@@ -23,9 +23,10 @@ from sklearn.utils import gen_batches
 from ..pca import principal_axes
 from ..threads import one_blas_thread
 from . import heuristics
+from .coordinates import Coordinates
 from .ridge import FIT_ROWS, SEARCH_ROWS, Regression, RidgeDecoder, along, solve
 
-__all__ = ["Cleaner", "Noise", "cleaned_copies"]
+__all__ = ["Cleaner", "Noise", "cleaned_copies", "cleaned_samples"]
 
 #: Returns noisy samples for normalised ones, both of shape (n, D + 1).
 Noise = Callable[[np.ndarray, np.random.RandomState], np.ndarray]
@@ -92,6 +93,30 @@ class Cleaner:
         for step in self.steps:
             T = step.decode(T)
         return T
+
+
+def cleaned_samples(
+    Z: np.ndarray,
+    coordinates: Coordinates,
+    k: int,
+    *,
+    noise: str | Callable | None,
+    level: float,
+    rng: np.random.RandomState,
+) -> tuple[Cleaner | None, np.ndarray, float]:
+    """Return what cleans noisy samples for a code of size k, and `cleaned_copies`.
+
+    The noise is that of `Coordinates.corrupted`; without any, normalised samples Z are clean.
+    """
+    if noise is None:
+        return None, Z, 0.0
+
+    def corrupted(Z, rng):
+        return coordinates.corrupted(Z, rng, noise, level)
+
+    n_axes, turned = max(heuristics.CLEANED_AXES, 4 * k), coordinates.axes is not None
+    cleaner = Cleaner.learn(Z, corrupted, n_axes, turned=turned, rng=rng)
+    return cleaner, *cleaned_copies(cleaner, Z, corrupted, rng)
 
 
 def cleaned_copies(

@@ -18,7 +18,7 @@ from ..pca import principal_axes
 from ..progress import FitProgress, warn_user
 from ..threads import one_blas_thread
 from . import heuristics
-from .cleaning import Cleaner, cleaned_copies
+from .cleaning import cleaned_samples
 from .coordinates import Coordinates
 from .models import DenseModel, Span, SpanModel
 from .optimizers import OPTIMIZERS
@@ -197,7 +197,9 @@ class _Autoencoder(Encoder):
         """Learn a decoder in closed form, and its codes; return False if PCA loses nothing."""
         n_rounds = heuristics.N_ROUNDS if self.n_epochs is None else self.n_epochs
         coordinates, Z, basis = self._begin_ridge(X, rng, dtype)
-        cleaner, cleaned, lost = self._clean(Z, coordinates, rng)
+        noise = None if self.noise_level == 0 else self.noise
+        options = {"noise": noise, "level": self.noise_level, "rng": rng}
+        cleaner, cleaned, lost = cleaned_samples(Z, coordinates, self.n_components, **options)
 
         def callback(result):
             self._keep(coordinates, result, X.dtype, cleaner)
@@ -229,19 +231,6 @@ class _Autoencoder(Encoder):
                 "decoder='ridge': PCA loses nothing; use decoder='auto'"
             )
         return result is not None
-
-    def _clean(self, Z, coordinates, rng):
-        """Return what cleans noisy samples, what it makes of those that are Z, and its error."""
-        if self.noise is None or self.noise_level == 0:
-            return None, Z, 0.0
-
-        def noise(Z, rng):
-            return coordinates.corrupted(Z, rng, self.noise, self.noise_level)
-
-        n_axes = max(heuristics.CLEANED_AXES, 4 * self.n_components)
-        turned = coordinates.axes is not None
-        cleaner = Cleaner.learn(Z, noise, n_axes, turned=turned, rng=rng)
-        return cleaner, *cleaned_copies(cleaner, Z, noise, rng)
 
     @fit_method
     def partial_fit(self, X, y=None) -> Self:
