@@ -6,6 +6,7 @@ Where to find what, each room knowing only those above it:
 room                  what lives there                                              chapters
 ===================== ============================================================= ==========
 datasets, mocap       data by name or file, splits, scaling, noise; motion capture  all
+own_data              files of one's own: .npz, .npy, .csv                          all
 kernels               k(x, y) as objects, their sums and products; centring         02, 03
 eigen, pca            leading eigenpairs; PCA                                       01
 operators             kernel matrices as SciPy linear operators                     04

@@ -13,12 +13,24 @@ from __future__ import annotations
 import ast
 import io
 import json
+import re
 import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Parameter", "declared_parameters", "read_notebook", "source_of", "tagged_cell"]
+__all__ = [
+    "Parameter",
+    "chapters",
+    "declared_parameters",
+    "notebooks_folder",
+    "read_notebook",
+    "source_of",
+    "tagged_cell",
+    "title_and_question",
+]
+
+CHAPTERS = "[0-9][0-9]_*.ipynb"
 
 
 @dataclass(frozen=True)
@@ -104,3 +116,37 @@ def _comments(source: str) -> dict[int, str]:
     """Return the comments by the number of their line."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     return {t.start[0]: t.string.lstrip("# ") for t in tokens if t.type == tokenize.COMMENT}
+
+
+# Where notebooks are ----------------------------------------------------------------------------
+
+
+def notebooks_folder() -> Path:
+    """Return the folder with the chapters: beside the package, or in the current folder."""
+    beside = Path(__file__).resolve().parents[2] / "notebooks"
+    for folder in (beside, Path.cwd() / "notebooks"):
+        if any(folder.glob(CHAPTERS)):
+            return folder
+    raise FileNotFoundError(
+        "there are no chapters here: a package without its repository has none. Run this in a "
+        "clone of the repository, or give the path of a notebook"
+    )
+
+
+def chapters() -> list[Path]:
+    """Return the paths of all chapters, in their order."""
+    return sorted(notebooks_folder().glob(CHAPTERS))
+
+
+def title_and_question(notebook: dict[str, Any]) -> tuple[str, str]:
+    """Return the title of a notebook, and the question with which it opens.
+
+    The question is that of the metadata ``akpca``, or else the first one of the first paragraph
+    with the sentence before it.
+    """
+    texts = [source_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
+    title, paragraph, *_ = [*"\n\n".join(texts).split("\n\n"), "", ""]
+    sentences = re.split(r"(?<=[.?!])\s+", paragraph.strip().replace("*", ""))
+    asked = next((i for i, sentence in enumerate(sentences) if sentence.endswith("?")), 0)
+    question = " ".join(sentences[max(asked - 1, 0) : asked + 1])
+    return title.lstrip("# "), notebook["metadata"].get("akpca", {}).get("question", question)

@@ -28,7 +28,15 @@ from akpca.rerun.notebooks import declared_parameters, read_notebook, tagged_cel
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Results", "emit_results", "emitted_results", "results", "run_of", "versions"]
+__all__ = [
+    "Results",
+    "emit_results",
+    "emitted_results",
+    "results",
+    "run_of",
+    "to_frame",
+    "versions",
+]
 
 JSON = "application/json"
 TAG = "results"
@@ -179,19 +187,24 @@ def results(folder: str | Path) -> pd.DataFrame:
     ImportError
         If pandas is not installed.
     """
-    try:
-        import pandas as pd
-    except ImportError as error:
-        message = 'results() needs pandas, which is not installed: pip install "akpca[notebooks]"'
-        raise ImportError(message) from error
     folder = Path(folder)
     if not folder.exists():
         raise FileNotFoundError(f"folder={str(folder)!r} does not exist")
     root = folder if folder.is_dir() else folder.parent
     paths = sorted(folder.rglob("*.ipynb")) if folder.is_dir() else [folder]
-    paths = [path for path in paths if ".ipynb_checkpoints" not in path.parts]
-    runs = {path.relative_to(root).as_posix(): run_of(path) for path in paths}
-    rows = {name: run for name, run in runs.items() if run is not None}
+    names = [path.relative_to(root).as_posix() for path in paths]
+    # What is hidden is no run: an editor's checkpoints, and runs that are under way.
+    runs = {name: run_of(root / name) for name in names if not re.search(r"(^|/)\.", name)}
+    return to_frame({name: run for name, run in runs.items() if run is not None})
+
+
+def to_frame(rows: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """Return runs by the names of their notebooks as a data frame."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        message = 'results() needs pandas, which is not installed: pip install "akpca[notebooks]"'
+        raise ImportError(message) from error
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     index = pd.Index(list(rows), name="notebook", dtype=object)
     return pd.DataFrame(list(rows.values()), index=index, columns=columns or ["chapter"])
