@@ -31,8 +31,8 @@ notebooks: $(STAMP) ## Execute the notebooks in place, ready to be committed
 lab: $(STAMP) ## Open the notebooks in JupyterLab
 	$(BIN)/jupyter lab --notebook-dir=notebooks
 
-bench: $(STAMP) ## Run the benchmarks
-	@set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
+bench: $(STAMP) ## Measure against named rivals: table and figure in benchmarks/results
+	$(BIN)/python benchmarks/summary.py
 
 clean: ## Remove everything that was made: .venv, build, caches
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
