@@ -54,11 +54,13 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 # The lowest versions that pyproject.toml allows: the bounds are true only if the tests pass there.
+# Of versions older than the Python at hand there are no wheels; the lowest that has one is taken.
 $(LOWEST)/.complete: $(STAMP)
 	@echo "Setting up $(LOWEST) with the lowest versions of all dependencies ..."
 	@rm -rf $(LOWEST)
 	@$(BIN)/uv venv -q --python $(BIN)/python $(LOWEST)
-	@$(BIN)/uv pip install -q --python $(LOWEST) --resolution lowest-direct -e '.[dev]'
+	@$(BIN)/uv pip install -q --python $(LOWEST) --resolution lowest-direct \
+	  --only-binary :all: -e '.[dev]'
 	@touch $@
 
 # The newest Python of this machine; nothing but the stamp if that is the one of .venv.
