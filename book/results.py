@@ -1,0 +1,92 @@
+"""The results page: verdicts and ratios, computed from the tables that are committed.
+
+A table that is not there is said to be missing, with the command that makes it.
+"""
+
+import csv
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from akpca.experiments import ResultTable, report
+
+HEAD = ("figure", "claim", "holds in", "mean ratio", "over seeds", "verdict")
+MAX_ROWS = 60  # of a table that is shown whole
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table; columns of numbers are flush right."""
+    numeric = [all(_is_number(row[i]) for row in rows) for i in range(len(head))]
+    marks = ["---:" if right else "---" for right in numeric]
+    lines = [head, marks, *rows]
+    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines) + "\n"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _cell(text: str) -> str:
+    """Shorten long fractions; a bar would end the cell."""
+    if _is_number(text) and "." in text:
+        text = f"{float(text):.3g}"
+    return text.replace("|", r"\|")
+
+
+def read(path: Path) -> tuple[list[str], list[list[str]]]:
+    head, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines())
+    return head, rows
+
+
+def verdicts(folder: Path, plan: report.Plan) -> str:
+    """Return what became of the AKPCA report's claims, from the rows of a plan in a folder."""
+    columns = [*report.COLUMNS, "value"]
+    tables = [read(path) for path in sorted(folder.glob("*.csv"))]
+    rows = [row for head, rows in tables if head == columns for row in rows]
+    if not rows:
+        return ""
+    with tempfile.TemporaryDirectory() as scratch:  # a table is opened for writing
+        table = ResultTable(Path(scratch) / "rows.csv", report.COLUMNS)
+        for *names, value in rows:
+            table.add(*names, value=float(value))
+        try:
+            found = report.findings(table, plan)
+        except KeyError as missing:
+            return f"The table is not complete: there is no row for {missing}.\n"
+    return markdown(HEAD, [_row(finding) for finding in found])
+
+
+def _row(finding: report.Finding) -> list[str]:
+    if not finding.comparisons:
+        return [str(finding.figure), finding.claim, "–", "–", "–", finding.verdict]
+    ratios = finding.ratios
+    spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
+    mean = f"{np.mean(ratios):.2f}"
+    return [str(finding.figure), finding.claim, finding.count, mean, spread, f"*{finding.verdict}*"]
+
+
+def committed(folder: Path) -> str:
+    """Return all tables of a folder, each under its name."""
+    parts = []
+    for path in sorted(folder.glob("*.csv")):
+        head, rows = read(path)
+        text = markdown(head, rows[:MAX_ROWS])
+        if len(rows) > MAX_ROWS:
+            text += f"\nThe first {MAX_ROWS} of {len(rows)} rows.\n"
+        parts.append(f"`{path.name}`\n\n{text}")
+    return "\n".join(parts)
+
+
+def or_missing(text: str, what: str, command: str) -> str:
+    """Return the text or, if it is empty, that there is nothing yet, and what would make it."""
+    if text:
+        return text
+    return f"There is no table of {what} among the committed files. To make it:\n\n" + (
+        f"```bash\n{command}\n```\n"
+    )
