@@ -34,8 +34,8 @@ notebooks: $(STAMP) ## Execute the notebooks in place, ready to be committed
 lab: $(STAMP) ## Open the notebooks in JupyterLab
 	$(BIN)/jupyter lab --notebook-dir=notebooks
 
-bench: $(STAMP) ## Run the benchmarks
-	@set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
+bench: $(STAMP) ## Measure against named rivals: table and figure in benchmarks/results
+	$(BIN)/python benchmarks/summary.py
 
 clean: ## Remove everything that was made: .venv, build, caches
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
@@ -62,11 +62,13 @@ endif
 	@touch $@
 
 # The lowest versions that pyproject.toml allows: the bounds are true only if the tests pass there.
+# Of versions older than the Python at hand there are no wheels; the lowest that has one is taken.
 $(LOWEST)/.complete: $(STAMP)
 	@echo "Setting up $(LOWEST) with the lowest versions of all dependencies ..."
 	@rm -rf $(LOWEST)
 	@$(BIN)/uv venv -q --python $(BIN)/python $(LOWEST)
-	@$(BIN)/uv pip install --python $(LOWEST) --resolution lowest-direct -e '.[dev]'
+	@$(BIN)/uv pip install --python $(LOWEST) --resolution lowest-direct \
+	  --only-binary :all: -e '.[dev]'
 	@touch $@
 
 # The newest Python of this machine; nothing but the stamp if that is the one of .venv.

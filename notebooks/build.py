@@ -38,7 +38,8 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"file_extension": ".py", "mimetype": "text/x-python", "name": "python"},
 }
-OWN_METADATA = ("akpca",)  # what the book and the README say of a chapter
+# What a chapter says about itself: title, question, minutes, parameters worth trying.
+ABOUT = "akpca"
 # `alt` describes a figure to those who can't see it.
 CELL_METADATA = {"alt", "tags", "jupyter", "mystnb"}
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -69,11 +70,11 @@ def chapters() -> list[Path]:
 def normalise(nb: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Bring a notebook to the form in which it is committed, in place.
 
-    Sources, outputs, execution counts, tags, alternative texts, cell ids and what is stored under
-    `akpca` stay.
+    Sources, outputs, execution counts, tags, alternative texts, cell ids and what the chapter says
+    about itself stay.
     """
-    own = {key: nb.metadata[key] for key in OWN_METADATA if key in nb.metadata}
-    nb.metadata = nbformat.from_dict(METADATA | own)
+    about = {ABOUT: nb.metadata[ABOUT]} if ABOUT in nb.metadata else {}
+    nb.metadata = nbformat.from_dict(about | METADATA)
     nb.nbformat, nb.nbformat_minor = 4, 5
     seen: set[str] = set()
     for number, cell in enumerate(nb.cells):

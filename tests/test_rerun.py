@@ -22,7 +22,7 @@ SHORT = dict(dataset="digits", n_short=10, n_long=15, n_test=10)
 CASES: dict[str, list[dict]] = {
     "00_start_here": [
         dict(dataset="digits", n_components=5, gamma=0.05, seed=1),
-        dict(gamma=1.0, n_train=30, n_test=10, n_components=1),
+        dict(gamma=1.0, n_train=30, n_test=10, n_components=1, sigma=0.0),
     ],
     "01_pca": [
         dict(dataset="digits", n_components=3, seed=1),
