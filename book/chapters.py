@@ -38,6 +38,10 @@ class Chapter:
         """All that is written between the code."""
         return "\n\n".join(c.source for c in self.notebook.cells if c.cell_type == "markdown")
 
+    def about(self, key: str, default):
+        """What the notebook's metadata say of it: question, minutes, values worth trying."""
+        return self.notebook.metadata.get("akpca", {}).get(key, default)
+
     @property
     def seconds(self) -> float | None:
         """How long it took; None if it was not executed for this book."""
@@ -61,13 +65,14 @@ def read_chapters(paths: Iterable[Path]) -> list[Chapter]:
 
 
 def rerun_command(chapter: Chapter) -> str:
-    """Return a line that runs a chapter again: its first parameters, to be given other values."""
-    shown = [
-        f"-p {name} {shlex.quote(str(value))}"
-        for name, value in chapter.parameters.items()
-        if name not in ("seed", "progress") and value not in ("", None)
-    ]
-    return " ".join(["python -m akpca run", chapter.number, *shown[:SHOWN_PARAMETERS]])
+    """Return a line that runs a chapter again: with values worth trying, or its first defaults."""
+    shown = [pair.partition("=")[::2] for pair in chapter.about("try", [""])[0].split()]
+    if not shown:
+        defaults = chapter.parameters.items()
+        named = [(name, str(v)) for name, v in defaults if name not in ("seed", "progress")]
+        shown = [(name, value) for name, value in named if value][:SHOWN_PARAMETERS]
+    options = [f"-p {name} {shlex.quote(value)}" for name, value in shown]
+    return " ".join(["python -m akpca run", chapter.number, *options])
 
 
 def page(chapter: Chapter) -> NotebookNode:
@@ -118,27 +123,17 @@ def seconds(value: float) -> str:
 # What other pages take from chapters ---------------------------------------------------------------
 
 
-def questions(start: Chapter) -> dict[str, str]:
-    """Map names of chapters to the questions that the map of the first chapter gives them."""
-    rows = re.findall(r"(?m)^\| *\[[^]]*\]\(([^)]+)\.ipynb\) *\| *([^|]+?) *\|", start.text)
-    return dict(rows)
-
-
 def contents(chapters: list[Chapter]) -> str:
-    """Return the table of chapters, with run times where they were measured."""
-    asked = questions(chapters[0])
-    timed = any(chapter.seconds is not None for chapter in chapters)
-    head = ["chapter", "the question that it answers", *(["run time"] if timed else [])]
-    rows = [head, ["---"] * 2 + ["---:"] * timed]
+    """Return the table of chapters, with the run times of this book or else the usual ones."""
+    measured = any(chapter.seconds is not None for chapter in chapters)
+    head = ["chapter", "the question that it answers", "run time" if measured else "minutes to run"]
+    rows = [head, ["---", "---", "---:"]]
     for chapter in chapters:
-        time = "" if chapter.seconds is None else seconds(chapter.seconds)
+        usual = chapter.about("minutes", "") if not measured else ""
+        time = usual if chapter.seconds is None else seconds(chapter.seconds)
         link = f"[{chapter.title}]({chapter.name}.ipynb)"
-        rows.append([link, asked.get(chapter.name, ""), *([time] if timed else [])])
-    text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    if not timed:
-        text += "\n\nThese pages show outputs that were computed before; `make book` computes them"
-        text += " anew, and says here how long each chapter took."
-    return text + "\n"
+        rows.append([link, chapter.about("question", ""), time])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
 
 def section(chapter: Chapter, heading: str) -> str:

@@ -21,7 +21,7 @@ import nbformat
 import akpca
 from akpca.experiments import report
 from chapters import DOWNLOADS, Chapter, contents, page, read_chapters, section, with_chapters
-from results import committed, markdown, or_missing, verdicts
+from results import benchmarks, committed, markdown, or_missing, verdicts
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -48,7 +48,9 @@ def lay_out(source: Path, paths: list[Path]) -> None:
     add_generated(source, chapters)
     add_reference(source / "api")
     add_mathjax(source / "_static" / "mathjax")
-    shutil.copy(ROOT / "notebooks" / "overview.png", source)
+    for figure in (ROOT / "notebooks" / "overview.png", BENCHMARKS / "summary.png"):
+        if figure.exists():
+            shutil.copy(figure, source)
 
 
 def add_chapters(source: Path, paths: list[Path], chapters: list[Chapter]) -> None:
@@ -73,7 +75,7 @@ def add_generated(source: Path, chapters: list[Chapter]) -> None:
         "hebbian": or_missing(
             committed(RESULTS / "kha"), "the experiments of Günter et al.", "python -m akpca run 06"
         ),
-        "benchmarks": or_missing(committed(BENCHMARKS), "benchmarks", "make bench"),
+        "benchmarks": or_missing(benchmarks(BENCHMARKS), "benchmarks", "make bench"),
         "names": public_names(),
     }
     folder = source / "generated"

@@ -13,6 +13,14 @@ import numpy as np
 from akpca.experiments import ResultTable, report
 
 HEAD = ("figure", "claim", "holds in", "mean ratio", "over seeds", "verdict")
+FIGURE = """```{image} summary.png
+:alt: Left, CPU seconds of kernel PCA over the number of samples, ours, scikit-learn's and the \
+kernel matrix once. Right, for each comparison with a rival, our time or error divided by the \
+rival's.
+:class: wide
+```
+
+"""
 MAX_ROWS = 60  # of a table that is shown whole
 
 
@@ -47,7 +55,7 @@ def read(path: Path) -> tuple[list[str], list[list[str]]]:
 def verdicts(folder: Path, plan: report.Plan) -> str:
     """Return what became of the AKPCA report's claims, from the rows of a plan in a folder."""
     columns = [*report.COLUMNS, "value"]
-    tables = [read(path) for path in sorted(folder.glob("*.csv"))]
+    tables = [read(path) for path in sorted(folder.glob(f"{plan.name}*.csv"))]
     rows = [row for head, rows in tables if head == columns for row in rows]
     if not rows:
         return ""
@@ -71,16 +79,24 @@ def _row(finding: report.Finding) -> list[str]:
     return [str(finding.figure), finding.claim, finding.count, mean, spread, f"*{finding.verdict}*"]
 
 
-def committed(folder: Path) -> str:
-    """Return all tables of a folder, each under its name."""
+def committed(folder: Path, *, without: Sequence[str] = ()) -> str:
+    """Return all tables of a folder, each under its name, without some columns."""
     parts = []
     for path in sorted(folder.glob("*.csv")):
         head, rows = read(path)
-        text = markdown(head, rows[:MAX_ROWS])
+        kept = [i for i, name in enumerate(head) if name not in without]
+        shown = [[row[i] for i in kept] for row in rows[:MAX_ROWS]]
+        text = markdown([head[i] for i in kept], shown)
         if len(rows) > MAX_ROWS:
             text += f"\nThe first {MAX_ROWS} of {len(rows)} rows.\n"
         parts.append(f"`{path.name}`\n\n{text}")
     return "\n".join(parts)
+
+
+def benchmarks(folder: Path) -> str:
+    """Return the figure and the tables of the benchmarks; ratios, not the times of one machine."""
+    figure = FIGURE if (folder / "summary.png").exists() else ""
+    return figure + committed(folder, without=("our_value", "rival_value"))
 
 
 def or_missing(text: str, what: str, command: str) -> str:

@@ -262,12 +262,14 @@ def chapter(*cells, **metadata):
     return chapters.Chapter("07_name", notebook)
 
 
+PARAMETERS = 'dataset: str = "a b"  # data\nk: int = 2  # size\nseed: int = 0  # seed'
+
+
 def test_page_of_a_chapter():
     """A page has the link and the run time under its title, and the line after its parameters."""
-    parameters = 'dataset: str = "a b"  # data\nk: int = 2  # size\nseed: int = 0  # seed'
     made = chapter(
         v4.new_markdown_cell("# 07 A title\n\nText."),
-        v4.new_code_cell(parameters, metadata={"tags": ["parameters"]}),
+        v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]}),
         v4.new_code_cell("1", metadata={"tags": ["results"], "alt": "A figure."}),
         papermill={"duration": 12.4},
     )
@@ -275,20 +277,29 @@ def test_page_of_a_chapter():
     assert first.source.startswith("# 07 A title\n")
     assert "downloads/07_name.ipynb" in first.source
     assert "12 s" in first.source
-    assert code.source == parameters
+    assert code.source == PARAMETERS
     assert "python -m akpca run 07 -p dataset 'a b' -p k 2\n" in again.source
     assert "hide-cell" in last.metadata["tags"]
     assert last.metadata["mystnb"] == {"image": {"alt": "A figure."}}
     assert len(made.notebook.cells) == 3  # the notebook itself is as it was
 
 
-def test_run_times_are_in_the_contents_if_measured():
-    """A table without run times says how to get them."""
-    start = v4.new_markdown_cell("# 07 Name\n\n| [x](07_name.ipynb) | Why? |")
-    assert "| [07 Name](07_name.ipynb) | Why? | 1.6 min |" in chapters.contents(
-        [chapter(start, papermill={"duration": 96})]
-    )
-    assert "make book" in chapters.contents([chapter(start)])
+def test_values_worth_trying_come_first():
+    """A chapter that names some has them in its line."""
+    cell = v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})
+    made = chapter(cell, akpca={"try": ["k=3", "k=4"]})
+    assert chapters.rerun_command(made) == "python -m akpca run 07 -p k 3"
+
+
+def test_run_times_in_the_contents():
+    """Measured ones if there are any, else what the chapter says of itself."""
+    title = v4.new_markdown_cell("# 07 Name")
+    about = {"question": "Why?", "minutes": "< 1"}
+    committed = chapter(title, akpca=about)
+    executed = chapter(title, akpca=about, papermill={"duration": 96})
+    start = "| [07 Name](07_name.ipynb) | Why? |"
+    assert f"{start} < 1 |" in chapters.contents([committed])
+    assert f"{start} 1.6 min |" in chapters.contents([committed, executed])
 
 
 def test_bibliography_is_complete():
@@ -338,15 +349,14 @@ def test_verdicts_are_computed_from_the_rows(tmp_path):
         table.add(*row, value=float(generator.uniform()))
     expected = [(f.claim, f.verdict, f.count) for f in report.findings(table, plan)]
     head, *lines = table.path.read_text().splitlines()
-    table.path.unlink()
     for name, part in (("a", lines[:50]), ("b", lines[50:])):
-        (tmp_path / f"{name}.csv").write_text("\n".join([head, *part]) + "\n")
+        (tmp_path / f"{plan.name}-{name}.csv").write_text("\n".join([head, *part]) + "\n")
     text = results.verdicts(tmp_path, plan)
     for claim, verdict, count in expected:
         [line] = [line for line in text.splitlines() if f"| {claim} |" in line]
         assert verdict in line
         assert f"| {count} |" in line or verdict == "not tested"
-    (tmp_path / "a.csv").unlink()
+    (tmp_path / f"{plan.name}-a.csv").unlink()
     assert "not complete" in results.verdicts(tmp_path, plan)
 
 
