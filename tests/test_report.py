@@ -6,7 +6,9 @@ import signal
 import time
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
+import nbformat
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
@@ -31,6 +33,9 @@ from akpca.experiments.report import (
 )
 from akpca.experiments.tables import ResultTable
 
+ROOT = Path(__file__).resolve().parent.parent
+COMMITTED = ROOT / "notebooks" / report.RESULTS
+CHAPTER = ROOT / "notebooks" / "12_akpca_experiments.ipynb"
 TINY = {"tiny": Version(1, 20, 30)}
 CONDITIONS = ("train", "held out", "gaussian 0.02", "speckle 0.3", "classify 5")
 
@@ -400,6 +405,47 @@ def test_results_by_hand(plan, tmp_path):
     assert results.small == [("short 8x8", 3), ("short 8x8", 15)]
 
 
+def test_a_run_that_is_not_complete_has_the_seeds_that_are(plan, tmp_path):
+    """And methods trained with noise that it has begun with; nothing is nothing."""
+    assert report.read_results(plan, tmp_path) is None and not list(tmp_path.iterdir())
+    table = ResultTable(tmp_path / f"{plan.name}.csv", COLUMNS)
+    first = "deep autoencoder, with noise"
+    some = plan._replace(noise_methods=(first,))
+    *jobs, last = some.jobs
+    _fill(table, some._replace(seeds=(0,)), lambda *_: 1.0)
+    for job in (job for job in jobs if job.seed == 1):
+        for condition in job.conditions:
+            table.add(*job[:4], condition, value=1)
+    found = report.read_results(plan, tmp_path)
+    assert found.plan.seeds == (0,) and found.plan.noise_methods == (first,)
+    for condition in last.conditions:
+        table.add(*last[:4], condition, value=1)
+    assert report.read_results(plan, tmp_path).plan.seeds == (0, 1)
+
+
+def test_tables_are_found_from_anywhere(tmp_path, monkeypatch):
+    """In the folder of the notebooks or above it, else beside the package."""
+    folder = tmp_path / "notebooks" / report.RESULTS
+    folder.mkdir(parents=True)
+    for place in (tmp_path, tmp_path / "notebooks", folder):
+        monkeypatch.chdir(place)
+        assert report.results_folder() == folder
+    monkeypatch.chdir(tmp_path.parent)
+    assert report.results_folder() == COMMITTED
+
+
+def test_short_versions_are_drawn_above_long_ones(plan, tmp_path):
+    """Studies beside each other, and each choice in rows of its own."""
+    study = Results(ResultTable(tmp_path / "rows.csv", COLUMNS), plan)
+    panels = report.side_by_side(
+        {"a": study, "b": study}, lambda study, data, i: (f", {i}", (data, i)), (1, 2)
+    )
+    lengths = ("short", "long")
+    expected = [f"{s}: {n} 8x8, {i}" for i in (1, 2) for n in lengths for s in "ab"]
+    assert list(panels) == expected
+    assert panels["b: long 8x8, 2"] == ("long 8x8", 2)
+
+
 # Tables -----------------------------------------------------------------------------------------
 
 
@@ -521,3 +567,55 @@ def test_errors_of_processes_reach_the_caller(tmp_path):
         run(jobs, table, "digits", TINY, n_jobs=2)
     with pytest.raises(ValueError, match="n_jobs=0 must be at least 1"):
         run(jobs, table, "digits", TINY, n_jobs=0)
+
+
+# What is committed ------------------------------------------------------------------------------
+
+
+def again(plan, methods, folder):
+    """Do some rows of a plan again, those of the smallest code and one seed; return both tables."""
+    k = plan.n_components[0]
+    short = next(iter(plan.versions))
+    some = plan._replace(methods=methods, noise_methods=(), n_components=(k,), seeds=plan.seeds[:1])
+    jobs = [job for job in some.jobs if job.data == short]
+    table = ResultTable(folder / "rows.csv", COLUMNS)
+    run(jobs, table, plan.dataset, plan.versions, options=plan.options)
+    return table, ResultTable(COMMITTED / f"{plan.name}.csv", COLUMNS)
+
+
+def check_again(tables):
+    table, committed = tables
+    assert len(table) > 4
+    for key in table:
+        if key in committed:
+            # accuracies are counted in examples, of which rounding may move a few
+            assert table[key] == pytest.approx(committed[key], rel=5e-3), key
+    assert sum(key in committed for key in table) > 4
+
+
+def test_rows_of_bundled_data_come_out_again(tmp_path):
+    """A miniature of the tables, by the same functions."""
+    plan = default_plan("digits", n_short=30, n_long=60, n_test=40, n_components=(4,), seeds=(0,))
+    check_again(again(plan, ("PCA", "kernel PCA", "PCA + ridge"), tmp_path))
+
+
+def test_rows_of_the_paper_scale_come_out_again(tmp_path):
+    """The cheapest rows of the real table, if there are data."""
+    try:
+        report.load_dataset("mnist")
+    except (FileNotFoundError, OSError):
+        pytest.skip("needs MNIST in the folder AKPCA_DATA")
+    check_again(again(paper_plan(), ("PCA", "kernel PCA"), tmp_path))
+
+
+def test_verdicts_of_the_chapter_are_those_of_the_tables():
+    """What the closing table says of the paper scale follows from the rows that are committed."""
+    study = report.read_results(paper_plan(), COMMITTED)
+    cells = nbformat.read(CHAPTER, as_version=4).cells
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    texts = [output.get("data", {}).get("text/markdown", "") for output in outputs]
+    (text,) = [text for text in texts if "verdict, paper scale" in text]
+    lines = [[part.strip() for part in line.split("|")[1:-1]] for line in text.splitlines()[2:]]
+    found = findings(*study)
+    assert [line[0] for line in lines] == [finding.claim for finding in found]
+    assert [line[-2:] for line in lines] == [finding.row() for finding in found]

@@ -22,6 +22,7 @@ from itertools import product
 from math import prod
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
@@ -74,7 +75,10 @@ __all__ = [
     "load_split",
     "paper_plan",
     "photo_plan",
+    "read_results",
+    "results_folder",
     "run",
+    "side_by_side",
 ]
 
 COLUMNS = ("data", "method", "k", "seed", "condition")
@@ -83,6 +87,8 @@ DENOISING = (
     *("gaussian 0.02", "gaussian 0.04", "gaussian 0.06", "gaussian 0.1"),
     *("speckle 0.2", "speckle 0.3", "speckle 0.4"),
 )
+# Where tables lie, as seen from the notebooks.
+RESULTS = Path("results") / "akpca"
 # Results that differ by no more than this part of the larger one are a tie.
 MARGIN = 0.01
 # Splits over which the accuracy of a classifier is averaged.
@@ -876,6 +882,62 @@ class Results(NamedTuple):
     def small(self) -> list[tuple[str, int]]:
         """Those with a short training set."""
         return [place for place in self.everywhere if place[0].startswith("short")]
+
+
+def read_results(plan: Plan, folder: str | Path) -> Results | None:
+    """Return what the table of a plan in a folder has, or None if there is nothing to be judged.
+
+    A run that is not complete has the seeds for which there are all rows of the methods that it
+    has begun with.
+    """
+    path = Path(folder) / f"{plan.name}.csv"
+    if not path.exists():
+        return None
+    table = ResultTable(path, COLUMNS)
+    begun = {key[1] for key in table}
+    plan = plan._replace(noise_methods=tuple(m for m in plan.noise_methods if m in begun))
+    missing = {job.seed for job in plan.jobs for c in job.conditions if (*job[:4], c) not in table}
+    seeds = tuple(seed for seed in plan.seeds if seed not in missing)
+    return Results(table, plan._replace(seeds=seeds)) if seeds else None
+
+
+def results_folder() -> Path:
+    """Return the folder with the tables that belong to the notebooks.
+
+    It is looked for from the working directory upwards, then beside the package, since a notebook
+    can't tell where it lies. Without any, it is the one that would be in the working directory.
+    """
+    here, package = Path.cwd(), Path(__file__).resolve().parents[2]
+    for place in (here, *here.parents, package):
+        for folder in (place / RESULTS, place / "notebooks" / RESULTS):
+            if folder.is_dir():
+                return folder
+    return here / RESULTS
+
+
+def side_by_side(
+    studies: Mapping[str, Results],
+    panel: Callable[[Results, str, Any], tuple[str, tuple]],
+    choices: Iterable[Any] = ("",),
+) -> dict[str, tuple]:
+    """Return the panels of a figure: studies beside each other, short training sets above long.
+
+    Parameters
+    ----------
+    studies : mapping of str to Results
+        By what they are called in titles.
+    panel : callable
+        Function of results, version and choice that returns the end of a title, and what is drawn.
+    choices : iterable, default=('',)
+        Each has rows of its own, in this order.
+    """
+    panels = {}
+    for choice, length, (name, results) in product(choices, ("short", "long"), studies.items()):
+        for data in results.plan.versions:
+            if data.startswith(length):
+                title, drawn = panel(results, data, choice)
+                panels[f"{name}: {data}{title}"] = drawn
+    return panels
 
 
 def findings(table: ResultTable, plan: Plan) -> list[Finding]:
