@@ -3,6 +3,9 @@ PYTHON ?= python3
 
 VENV := .venv
 BIN := $(VENV)/bin
+# Installs in a tenth of pip's time, where there is one. The tests' environments need its rules for
+# versions, so .venv has one in any case.
+UV := $(shell command -v uv 2>/dev/null)
 # Exists only after a complete install, so that an interrupted one starts again.
 STAMP := $(VENV)/.complete
 # Environments for the tests only, which come and go with .venv.
@@ -16,7 +19,7 @@ help: ## Show this list
 	@echo "Usage: make TARGET [PYTHON=python3.12]"
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-book: $(STAMP) ## Execute all notebooks and render them to build/html
+book: $(STAMP) ## Execute all notebooks and make a book of them, build/book/index.html
 	$(BIN)/python notebooks/build.py
 
 test: $(STAMP) $(LOWEST)/.complete $(NEWEST)/.complete ## Run all checks: style, unit tests, committed numbers, re-runs
@@ -49,8 +52,13 @@ $(STAMP): pyproject.toml
 	  echo "Name another one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
 	@echo "Setting up $(VENV) with $$($(PYTHON) --version) (about a minute) ..."
 	@rm -f $@
+ifneq ($(UV),)
+	@$(UV) venv -q --clear --seed --python $(PYTHON) $(VENV)
+	@$(UV) pip install --python $(BIN)/python -e '.[dev,book]'
+else
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m pip install --no-compile --disable-pip-version-check -e '.[dev,book]'
+endif
 	@touch $@
 
 # The lowest versions that pyproject.toml allows: the bounds are true only if the tests pass there.
@@ -59,7 +67,7 @@ $(LOWEST)/.complete: $(STAMP)
 	@echo "Setting up $(LOWEST) with the lowest versions of all dependencies ..."
 	@rm -rf $(LOWEST)
 	@$(BIN)/uv venv -q --python $(BIN)/python $(LOWEST)
-	@$(BIN)/uv pip install -q --python $(LOWEST) --resolution lowest-direct \
+	@$(BIN)/uv pip install --python $(LOWEST) --resolution lowest-direct \
 	  --only-binary :all: -e '.[dev]'
 	@touch $@
 
@@ -69,5 +77,5 @@ $(NEWEST)/.complete: $(STAMP)
 	@python="$$($(BIN)/python tests/newest_python.py)"; test -z "$$python" || { \
 	  echo "Setting up $(NEWEST) with $$($$python --version) ..." && \
 	  $(BIN)/uv venv -q --clear --python "$$python" $(NEWEST) && \
-	  $(BIN)/uv pip install -q --python $(NEWEST) -e '.[dev]'; }
+	  $(BIN)/uv pip install --python $(NEWEST) -e '.[dev]'; }
 	@touch $@

@@ -1,8 +1,9 @@
 """Execute the notebooks, for reading or for committing.
 
-    python notebooks/build.py              # execute all into build/notebooks, render build/html
-    python notebooks/build.py 01_pca       # the same for one chapter
-    python notebooks/build.py --in-place   # execute the committed notebooks and write them back
+    python notebooks/build.py                  # execute all into build/notebooks, make build/book
+    python notebooks/build.py 01_pca           # the same; the other chapters as they are committed
+    python notebooks/build.py --as-committed   # make build/book, execute nothing
+    python notebooks/build.py --in-place       # execute the notebooks and write them back
 
 What is written back is normalised: a second run differs only where a result changed. Files are
 written whole or not at all, and no process outlives this one, however it ends.
@@ -10,27 +11,27 @@ written whole or not at all, and no process outlives this one, however it ends.
 
 import argparse
 import base64
-import html
 import multiprocessing
 import os
-import re
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
 import papermill
-from nbconvert import HTMLExporter
 from papermill.exceptions import strip_color
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 OVERVIEW = HERE / "overview.png"
+RENDER = ROOT / "book" / "render.py"
 
 # Everything else in a notebook's metadata tells of the machine or the editor, not of the chapter.
 METADATA = {
@@ -61,14 +62,6 @@ class Run:
 
 def chapters() -> list[Path]:
     return sorted(HERE.glob("[0-9]*.ipynb"))
-
-
-def title(nb: nbformat.NotebookNode, default: str = "") -> str:
-    """Return the text of the first heading."""
-    for cell in nb.cells:
-        if cell.cell_type == "markdown" and (found := re.search(r"(?m)^# +(.+)$", cell.source)):
-            return found[1].strip()
-    return default
 
 
 # Normal form ------------------------------------------------------------------------------------
@@ -238,50 +231,23 @@ def prepare_environment() -> None:
         os.environ.setdefault(variable, "1")
 
 
-# Pages ------------------------------------------------------------------------------------------
+# Book -------------------------------------------------------------------------------------------
 
 
-def render(notebook: Path, folder: Path) -> None:
-    """Write one notebook as a page; formulas are set by MathJax, which the page gets online."""
-    nb = nbformat.read(notebook, as_version=4)
-    name = title(nb, notebook.stem)
-    body, _ = HTMLExporter().from_notebook_node(nb, resources={"metadata": {"name": name}})
-    # Chapters link to each other as notebooks; here they are pages.
-    body = re.sub(r'(href="(?![a-z]+:)[^"#]*)\.ipynb(#[^"]*)?"', r'\1.html\2"', body)
-    (folder / f"{notebook.stem}.html").write_text(body, encoding="utf-8")
+def render(output: Path, executed: Iterable[str] = ()) -> bool:
+    """Make the book in ``output``, of chapters that were executed there and of committed ones.
 
-
-INDEX = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>akpca</title>
-<style>body {{ font: 1.1rem/1.6 sans-serif; max-width: 45rem; margin: 3rem auto; }}</style>
-</head>
-<body>
-<h1>akpca</h1>
-<ul>
-{items}
-</ul>
-</body>
-</html>
-"""
-
-
-def render_all(sources: list[Path], notebooks: Path, pages: Path) -> None:
-    """Render what was executed, and list every chapter that has a page."""
-    pages.mkdir(parents=True, exist_ok=True)
-    for path in sources:
-        if (notebooks / path.name).exists():
-            render(notebooks / path.name, pages)
-    items = []
-    for path in chapters():
-        executed = notebooks / path.name
-        if executed.exists() and (pages / f"{path.stem}.html").exists():
-            text = html.escape(title(nbformat.read(executed, as_version=4), path.stem))
-            items.append(f'<li><a href="{path.stem}.html">{text}</a></li>')
-    (pages / "index.html").write_text(INDEX.format(items="\n".join(items)), encoding="utf-8")
+    In a process of its own: a build that only executes needs none of the book's packages.
+    """
+    fresh = {name: output / "notebooks" / f"{name}.ipynb" for name in executed}
+    paths = [fresh[p.stem] if p.stem in fresh and fresh[p.stem].exists() else p for p in chapters()]
+    print("Making the book ...", flush=True)
+    command = [sys.executable, RENDER, output, *paths]
+    if code := subprocess.run([str(part) for part in command], check=False).returncode:
+        print(f"The book could not be made (exit code {code})", file=sys.stderr)
+        return False
+    print(f"Read {output / 'book' / 'index.html'}")
+    return True
 
 
 # Command line -----------------------------------------------------------------------------------
@@ -306,38 +272,52 @@ def print_table(runs: list[Run]) -> None:
     print(f"{'total':<{width}}  {'':<6}  {sum(run.seconds for run in runs):7.1f}")
 
 
-def main() -> int:
+def write_back(sources: list[Path], jobs: int) -> list[Run]:
+    """Execute notebooks and replace those that went well by their normal form."""
+    remove_scratch()
+    with tempfile.TemporaryDirectory() as scratch:
+        runs = execute_all(sources, Path(scratch), jobs)
+        failed = {run.name for run in runs if run.error}
+        for path in sources:
+            if path.stem in failed:
+                print(f"{path.name}: failed, left as it was")
+                continue
+            nb = normalise(nbformat.read(Path(scratch) / path.name, as_version=4))
+            print(f"{path.name}: {'written' if write_if_changed(nb, path) else 'unchanged'}")
+            if figure := overview(nb):
+                write_whole(OVERVIEW, figure)
+    return runs
+
+
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="chapters, e.g. 01_pca (default: all)")
-    parser.add_argument("--in-place", action="store_true", help="write the notebooks back")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--in-place", action="store_true", help="write the notebooks back")
+    mode.add_argument(
+        "--as-committed", action="store_true", help="make the book, but execute nothing"
+    )
     parser.add_argument(
         "--output", type=Path, default=ROOT / "build", help="folder for results (default: build)"
     )
     parser.add_argument("--jobs", type=int, default=1, help="notebooks at a time (default: 1)")
-    arguments = parser.parse_args()
+    return parser.parse_args()
 
+
+def main() -> int:
+    arguments = parse()
     sources = select(arguments.names)
+    output = arguments.output.resolve()
+    if arguments.as_committed:
+        return int(not render(output))
     prepare_environment()
     if arguments.in_place:
-        remove_scratch()
-        with tempfile.TemporaryDirectory() as scratch:
-            runs = execute_all(sources, Path(scratch), arguments.jobs)
-            failed = {run.name for run in runs if run.error}
-            for path in sources:
-                if path.stem in failed:
-                    print(f"{path.name}: failed, left as it was")
-                    continue
-                nb = normalise(nbformat.read(Path(scratch) / path.name, as_version=4))
-                print(f"{path.name}: {'written' if write_if_changed(nb, path) else 'unchanged'}")
-                if figure := overview(nb):
-                    write_whole(OVERVIEW, figure)
+        runs, made = write_back(sources, arguments.jobs), True
     else:
-        output = arguments.output.resolve()
         runs = execute_all(sources, output / "notebooks", arguments.jobs)
-        render_all(sources, output / "notebooks", output / "html")
-        print(f"\nRead {output / 'html' / 'index.html'}")
+        made = render(output, [run.name for run in runs])
     print_table(runs)
-    return int(any(run.error for run in runs))
+    return int(not made or any(run.error for run in runs))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 WORKERS = str(min(4, os.cpu_count() or 1))
 PYTEST = ["-m", "pytest", "-q", "-n", WORKERS]
-UNIT = [*PYTEST, "-m", "not notebook", "tests"]
+UNIT = [*PYTEST, "-m", "not notebook and not book", "tests"]
 # Types depend on the versions of mypy and of NumPy's annotations, numbers in notebooks on all.
 OTHER_VERSIONS = [*UNIT, "--ignore=tests/test_types.py"]
 LOWEST, NEWEST = (str(Path(sys.prefix) / name / "bin" / "python") for name in ("lowest", "newest"))
@@ -34,6 +34,8 @@ STEPS = {
         *("--nbval-lax", "--nbval-current-env", "--dist", "loadfile", "notebooks"),
     ],
     "notebook re-runs": [sys.executable, *PYTEST, "-m", "notebook", "tests"],
+    # One process, for all tests read one book; -rs says what was skipped, as without a browser.
+    "book": [sys.executable, "-m", "pytest", "-q", "-rs", "tests/test_book.py"],
 }
 COVERAGE_STEPS = {
     "unit tests": [sys.executable, "-m", "coverage", "run", *UNIT],
