@@ -228,7 +228,7 @@ class MergeState:
     n: int = 0  # samples seen
     total: float = 0.0  # scatter of all of them, kept or not
     largest: float = 0.0  # k(x, x)
-    lost: float = 0.0  # scatter along the components that projections on fewer points have cost
+    lost: float = 0.0  # scatter along the first components, by projections on fewer points
 
     @classmethod
     def empty(cls, basis) -> MergeState:
@@ -391,10 +391,11 @@ def _pursue(R: np.ndarray, Y: np.ndarray, count: int, floor: float) -> np.ndarra
     return np.array(picked)
 
 
-def compress(state: MergeState, size: int) -> MergeState:
+def compress(state: MergeState, size: int, r: int) -> MergeState:
     """Return the state projected on the span of at most `size` of its points.
 
-    They are chosen to lose least of the scatter along the components, and of the mean.
+    They are chosen to lose least of the scatter along the components, and of the mean. What is lost
+    of that along the first r components is added up.
     """
     basis, points = state.basis, state.basis.points
     unit = state.largest or 1.0  # of kernel values, whose squares are needed
@@ -412,7 +413,7 @@ def compress(state: MergeState, size: int) -> MergeState:
         rows = np.vstack([V, rows[-1] / weights[-1]])
         S = _solved(L, rows.T, trans=1).T
     values, order, units = unit * roots[: len(V)] ** 2, np.argsort(chosen), units[-len(rows) :]
-    lost = state.lost + max(float(state.values.sum() - values.sum()), 0.0)
+    lost = state.lost + max(float(state.values[:r].sum() - values[:r].sum()), 0.0)
     basis = basis.of(basis.kernel, points[chosen[order]], len(chosen))
     S, along = np.ascontiguousarray(S[:, order]), unit / units * (rows @ rows[-1])
     parts = {"S": S / units[:, None], "along": along, "values": values, "lost": lost}
@@ -432,15 +433,14 @@ class _Run:
     dtype: np.dtype  # of what comes out
     done: int = 0  # of the data
 
-    def blocks(self, keep: int, block_size: int, budget: int | None) -> Iterator[MergeState]:
-        """Yield the state after every block, until all data are merged."""
+    def blocks(self, r: int, keep: int, size: int, budget: int | None) -> Iterator[MergeState]:
+        """Yield the state after every block of so many samples, until all data are merged."""
         n, free = self.data.shape[0], _n_free(budget)
-        size = block_size if budget is None else min(block_size, free)
         while self.done < n:
             state, block = self.state, self.data[self.done : min(self.done + size, n)]
             if budget is not None and isinstance(state.basis, SampleBasis):
                 if state.basis.size + block.shape[0] > budget:
-                    state = compress(state, budget - free)
+                    state = compress(state, budget - free, r)
             state = merge_block(state, block, keep, center=self.center)
             # at once, so that no interrupt comes in between
             self.__dict__.update(state=state, done=self.done + block.shape[0])
@@ -520,7 +520,8 @@ class IncrementalKernelPCA(KernelEstimator):
     explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,)
         As in :class:`akpca.KernelPCA`, for all samples so far.
     lost_ : float
-        Part of the variance that projections on fewer points have cost; 0 without a budget.
+        Part of all variance that projections on fewer points have taken from the components, added
+        up; 0 without a budget.
     n_samples_seen_ : int
         Number of samples, fewer than were given if a fit was interrupted.
     X_fit_ : {ndarray, sparse matrix} of shape (n_points, n_features), or operator
@@ -724,7 +725,7 @@ class IncrementalKernelPCA(KernelEstimator):
         size = self.block_size or BLOCK_FACTOR * keep
         size = size if self.budget is None else min(size, _n_free(self.budget))
         before, last = -(-run.done // size), -(-run.data.shape[0] // size)
-        blocks = run.blocks(keep, size, self.budget)
+        blocks = run.blocks(r, keep, size, self.budget)
         options = {"total": last - before, "desc": "merge", "unit": "block"}
         bar = progress_bar(blocks, shown=self.verbose, **options)
         for count, state in enumerate(bar, start=before + 1):
