@@ -32,12 +32,7 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import check_random_state
 
-from .eigen import (
-    MAX_NEGATIVE_RATIO,
-    clean_eigenvalues,
-    indefinite_error,
-    lapack_work,
-)
+from .eigen import MAX_NEGATIVE_RATIO, clean_eigenvalues, indefinite_error, lapack_work
 from .fitting import Interval, check_codes, fit_method
 from .kernel_code import KernelCode, relative_to
 from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
@@ -67,8 +62,8 @@ MIN_REST = {DOUBLE: 1e-12, SINGLE: 1e-6}
 MIN_SCATTER = 64
 # Components that are kept beyond those asked for: as many again, and at least these.
 MORE_KEPT = 100
-# Samples in a block, times the components kept: larger blocks have a smaller share in updating
-# coefficients, smaller ones in the eigenproblem; in between it makes little difference.
+# Samples in a block, in units of the components kept: smaller blocks cost more in coefficients that
+# are updated, larger ones in eigenproblems, and in between it makes little difference.
 BLOCK_FACTOR = 2
 # Part of a budget that is made free when it is used up, so that points are chosen now and then.
 FREE_PART = 4
@@ -157,7 +152,7 @@ class AxisBasis:
     precision: ClassVar[np.dtype] = DOUBLE  # samples are few at a time: no need for less
 
     def _vectors(self, X) -> np.ndarray:
-        return relative_to(self.origin, X).astype(np.float64)
+        return relative_to(self.origin, X).astype(np.float64, copy=False)
 
     def values(self, S: np.ndarray, X) -> tuple[np.ndarray, np.ndarray]:
         """As in `SampleBasis`."""
@@ -438,9 +433,8 @@ class _Run:
         n, free = self.data.shape[0], _n_free(budget)
         while self.done < n:
             state, block = self.state, self.data[self.done : min(self.done + size, n)]
-            if budget is not None and isinstance(state.basis, SampleBasis):
-                if state.basis.size + block.shape[0] > budget:
-                    state = compress(state, budget - free, r)
+            if budget is not None and state.basis.size + block.shape[0] > budget:
+                state = compress(state, budget - free, r)
             state = merge_block(state, block, keep, center=self.center)
             # at once, so that no interrupt comes in between
             self.__dict__.update(state=state, done=self.done + block.shape[0])
@@ -496,7 +490,8 @@ class IncrementalKernelPCA(KernelEstimator):
         Samples in a block. None is twice `n_kept`. With fewer, more is lost, but very little.
     budget : int, default=None
         Largest number of points in which components are expanded, at least 2 r. None expands them
-        in all samples seen. The linear kernel needs no points.
+        in all samples seen. When it is used up, a quarter of the points is given up: those that
+        cost the components least. The linear kernel needs none, and an operator has its own.
     shuffle : bool, default=True
         Whether `fit` takes the samples in random order. Sorted ones lose more.
     warm_start : bool, default=False
@@ -654,12 +649,13 @@ class IncrementalKernelPCA(KernelEstimator):
         X = self._validate(X, reset=first, copy=True)  # the caller's may change
         if first:
             self._resolve_kernel(X.shape[1])
-            state, dtype = MergeState.empty(self._basis(X[:0], X)), X.dtype
+            state, dtype = MergeState.empty(self._basis(X, self.center)), X.dtype
         else:
             state, dtype = self._state, self.components_.dtype
             X = _as(X, state.basis, dtype)
-        if self.budget is None and isinstance(state.basis, SampleBasis):
-            state = replace(state, basis=state.basis.reserved(X))
+        if isinstance(state.basis, SampleBasis):  # what a pass that was stopped left is not used
+            basis = state.basis.reserved(X if self.budget is None else X[:0])
+            state = replace(state, basis=basis)
         run = _Run(state, X, self.center, dtype)
         self._order = None
         self._merge(run)
@@ -701,31 +697,31 @@ class IncrementalKernelPCA(KernelEstimator):
         if self.shuffle:
             order = check_random_state(self.random_state).permutation(n)
         data = order if X is None else X[order]  # a copy: the caller's may change
-        basis = RowBasis(operator, order[:0]) if X is None else self._basis(data, data, center)
+        basis = RowBasis(operator, order[:0]) if X is None else self._basis(data, center)
         self._order = order
         return _Run(MergeState.empty(basis), data, center, dtype)
 
-    def _basis(self, samples, first, center=None):
-        """Return the basis of no points, for samples of which the first are known."""
-        kernel, center = self.kernel_, self.center if center is None else center
-        if not isinstance(kernel, Linear) or sparse.issparse(first):
-            return SampleBasis.of(kernel, samples if self.budget is None else samples[:0])
-        origin = None
-        if center:
-            with np.errstate(over="ignore", invalid="ignore"):
-                origin = check_finite(first.mean(axis=0, dtype=np.float64), kernel)
-        return AxisBasis(
-            kernel, first.shape[1], None if origin is None else origin.astype(first.dtype)
-        )
+    def _basis(self, X, center):
+        """Return the basis for a pass that begins with the samples X."""
+        kernel = self.kernel_
+        if not isinstance(kernel, Linear) or sparse.issparse(X):
+            return SampleBasis.of(kernel, X if self.budget is None else X[:0])
+        if not center:
+            return AxisBasis(kernel, X.shape[1])
+        with np.errstate(over="ignore", invalid="ignore"):
+            origin = check_finite(X.mean(axis=0, dtype=np.float64), kernel)
+        return AxisBasis(kernel, X.shape[1], origin.astype(X.dtype))
 
     def _merge(self, run: _Run, watch=None):
         """Merge the data of a pass, block by block; `watch` is called after each."""
-        r = self.n_components
+        r, budget = self.n_components, self.budget
+        if not isinstance(run.state.basis, SampleBasis):
+            budget = None
         keep = self.n_kept or r + max(r, MORE_KEPT)
         size = self.block_size or BLOCK_FACTOR * keep
-        size = size if self.budget is None else min(size, _n_free(self.budget))
+        size = size if budget is None else min(size, _n_free(budget))
         before, last = -(-run.done // size), -(-run.data.shape[0] // size)
-        blocks = run.blocks(r, keep, size, self.budget)
+        blocks = run.blocks(r, keep, size, budget)
         options = {"total": last - before, "desc": "merge", "unit": "block"}
         bar = progress_bar(blocks, shown=self.verbose, **options)
         for count, state in enumerate(bar, start=before + 1):

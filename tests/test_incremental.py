@@ -424,6 +424,21 @@ def test_interrupt_and_resume(digits):
             np.testing.assert_array_equal(model.transform(digits), whole.transform(digits))
 
 
+@pytest.mark.parametrize("budget", [None, 90])
+def test_a_stream_after_a_pass_that_was_stopped(digits, budget):
+    """Samples that a pass has not come to are not part of it: batches go on with others."""
+    options = {"gamma": 0.02, "block_size": 20, "budget": budget, "shuffle": False}
+    stopped = IncrementalKernelPCA(3, callback=lambda state: state.n_iter == 2, **options)
+    stopped.fit(digits[:200]).partial_fit(digits[200:])
+    expected = IncrementalKernelPCA(3, **options).fit(digits[:40]).partial_fit(digits[200:])
+    np.testing.assert_array_equal(stopped.transform(digits), expected.transform(digits))
+    # also if the budget is new
+    stopped.set_params(budget=None).fit(digits[:200])
+    stopped.set_params(budget=90).partial_fit(digits[200:230])
+    expected = IncrementalKernelPCA(3, **options).fit(digits[:40]).partial_fit(digits[200:230])
+    np.testing.assert_allclose(stopped.transform(digits), expected.transform(digits), atol=1e-9)
+
+
 def test_interrupt_of_a_pass_over_an_operator(digits):
     """Samples of an operator that were not seen have no coefficients."""
     operator = KernelOperator(digits, RBF(0.02))
