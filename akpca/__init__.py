@@ -14,6 +14,7 @@ kernel_code           the code f(x) = W^T k(x, Z) - offset                      
 preimage              decoders of such codes                                        08
 kernel_estimator      base class of the estimators with such a code                 -
 kernel_pca, nystrom   `KernelPCA`, `NystromKernelPCA`                               02 to 04
+incremental           `IncrementalKernelPCA`                                        -
 hebbian               `GeneralizedHebbian`, `KernelHebbian`, `KernelStream`; gains  05 to 07
 autoencoding          `AKPCA`, `DataSpanAKPCA` and, to compare, `Autoencoder`       09 to 11
 distributed           the operator of a kernel matrix on a dask cluster             -
@@ -48,6 +49,7 @@ constructors                what is learned, kernel, solver, length, regularisat
 from .autoencoding import AKPCA, Autoencoder, DataSpanAKPCA
 from .datasets import Dataset, dataset_names, load_dataset
 from .hebbian import DivergenceError, GeneralizedHebbian, KernelHebbian, KernelStream
+from .incremental import IncrementalKernelPCA
 from .kernel_pca import KernelPCA
 from .metrics import reconstruction_error, relative_error
 from .nystrom import NystromKernelPCA
@@ -64,6 +66,7 @@ __all__ = [
     "Dataset",
     "DivergenceError",
     "GeneralizedHebbian",
+    "IncrementalKernelPCA",
     "KernelHebbian",
     "KernelOperator",
     "KernelPCA",

@@ -403,6 +403,12 @@ class MatrixOperator(CenteredOperator):
     def rows(self, indices) -> np.ndarray:  # noqa: D102
         return self.K[indices]
 
+    def plain_rows(self, indices) -> np.ndarray:  # noqa: D102
+        if not self.center:
+            return self.K[indices]
+        shift = centering_shift(self._means, np.float64)
+        return (self.K[indices] + shift[indices, None] + shift).astype(self.dtype)
+
     def diagonal(self) -> np.ndarray:  # noqa: D102
         return self._diagonal
 

@@ -43,6 +43,7 @@ __all__ = [
     "logistic_pca_codes",
     "logistic_pca_deviance",
     "logistic_pca_gradient",
+    "merged_components",
     "oja_step",
 ]
 
@@ -422,3 +423,26 @@ def logistic_pca_codes(
     for _ in range(n_steps):
         U = U + 4 * (X - expit(b + U @ V.T)) @ P
     return U
+
+
+# ------------------------------------------------------ incremental PCA: one block after another
+
+
+def merged_components(
+    V: np.ndarray, values: np.ndarray, mean: np.ndarray, n: int, X: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return components, scatter and mean of n samples and a block X, from those of the n samples.
+
+    The components V have shape (q, d), the scatter along them is `values`, (q,), and all scatter is
+    that of the n samples. The rows of a matrix M have the scatter M^T M, so that three sets of rows
+    together have that of all samples: the components, each as long as the root of its scatter; the
+    block about its own mean; and the difference between the two means.
+
+    D. Ross, J. Lim, R.-S. Lin and M.-H. Yang, "Incremental learning for robust visual tracking",
+    International Journal of Computer Vision 77, 2008.
+    """
+    b, block_mean = len(X), X.mean(axis=0)
+    move = np.sqrt(n * b / (n + b)) * (block_mean - mean)
+    M = np.vstack([np.sqrt(values)[:, None] * V, X - block_mean, move])
+    _, s, components = np.linalg.svd(M, full_matrices=False)
+    return components, s**2, (n * mean + b * block_mean) / (n + b)

@@ -19,7 +19,8 @@ ALLOWANCE = 60e6
 SCRIPT = """
 import json, os, resource, sys
 import numpy as np
-from akpca import AKPCA, KernelHebbian, KernelOperator, KernelPCA, NystromKernelPCA
+from akpca import AKPCA, IncrementalKernelPCA, KernelHebbian, KernelOperator, KernelPCA
+from akpca import NystromKernelPCA
 from akpca import relative_error
 from akpca.kernels import RBF
 from akpca.preimage import RidgePreimage
@@ -85,6 +86,18 @@ CASES = {
         "KernelHebbian(5, n_passes=1, memory_limit=0, random_state=0).fit(X)",
         (3000, 9000),
         lambda n: 8 * n * (9 * 96 + 10 * 5),
+    ),
+    "IncrementalKernelPCA": (
+        SAMPLES,
+        "IncrementalKernelPCA(5, random_state=0).fit(X)",
+        (3000, 9000),
+        lambda n: 8 * (n * (3 * 105 + 10) + 2**19),
+    ),
+    "IncrementalKernelPCA, budget": (
+        SAMPLES,
+        "IncrementalKernelPCA(5, budget=200, n_kept=20, shuffle=False).fit(X)",
+        (3000, 30_000),
+        lambda n: 8 * (n * 10 + 10 * 200**2),
     ),
     "AKPCA, eigenvector": (
         SAMPLES,

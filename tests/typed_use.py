@@ -15,6 +15,7 @@ from akpca import (
     Dataset,
     DataSpanAKPCA,
     GeneralizedHebbian,
+    IncrementalKernelPCA,
     KernelHebbian,
     KernelOperator,
     KernelPCA,
@@ -99,6 +100,7 @@ def estimators(X: Array, X_test: Array, kernel: Kernel) -> dict[str, float]:
     exact: KernelPCA = KernelPCA(2, kernel=kernel, preimage=RidgePreimage()).fit(X)
     nystrom: NystromKernelPCA = NystromKernelPCA(2, n_landmarks=20, random_state=0).fit(X)
     streamed: NystromKernelPCA = NystromKernelPCA(2, n_landmarks=20).partial_fit(X)
+    merged: IncrementalKernelPCA = IncrementalKernelPCA(2, budget=20).fit(X).partial_fit(X)
     hebbian: GeneralizedHebbian = GeneralizedHebbian(2, n_passes=2, random_state=0).fit(X)
     hebbian = hebbian.partial_fit(X)
     kha: KernelHebbian = KernelHebbian(2, n_passes=3, callback=stop, random_state=0).fit(X)
@@ -113,6 +115,7 @@ def estimators(X: Array, X_test: Array, kernel: Kernel) -> dict[str, float]:
         "fit_transform": KernelPCA(2, kernel="rbf").fit_transform(X),
         "NystromKernelPCA": nystrom.transform(X_test),
         "partial_fit": streamed.transform(X_test),
+        "IncrementalKernelPCA": merged.transform(X_test),
         "GeneralizedHebbian": hebbian.transform(X_test),
         "KernelHebbian": kha.transform(X_test),
         "KernelStream": stream.fit(X).transform(X_test),

@@ -1,0 +1,804 @@
+"""Kernel PCA in one pass and without a gain: merge what is known with the next block, exactly.
+
+Components v_i = sum_p A_ip phi(z_p), orthonormal, come with the scatter lambda_i that they explain
+of the n samples so far, relative to their mean mu. A block of b samples adds to the scatter
+
+    D D^T,    D = (Phi - mu 1^T) (I - a 1 1^T / b),    a = 1 - sqrt(n / (n + b)),
+
+which includes the move of the mean. With Y = V D, what the components miss of the block has the
+Gram matrix D^T D - Y^T Y = L L^T, and in the basis of the components and of L^-1 (D - V^T Y)^T,
+which is orthonormal, the scatter of everything seen is the small matrix
+
+    diag(lambda, 0) + F F^T,    F = [Y; L^T].
+
+Its eigenvectors are the new components. Nothing is approximated but by leaving out those that are
+not kept. It is best to keep many more than are asked for, and to leave the others out at the end:
+a direction that is weak in every block may be strong in all of them together.
+
+A step needs kernel values of the block with samples that came before it, so that a pass computes
+half of the kernel matrix, and neither row means nor parameters that would have to be tuned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import linalg, sparse
+from scipy.sparse.linalg import LinearOperator
+from sklearn.utils import check_random_state
+
+from .eigen import MAX_NEGATIVE_RATIO, clean_eigenvalues, indefinite_error, lapack_work
+from .fitting import Interval, check_codes, fit_method
+from .kernel_code import KernelCode, relative_to
+from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
+from .kernels import Kernel, Linear, Precomputed, check_digits, check_finite, part
+from .operators import TILE_COLUMNS, MatrixOperator
+from .progress import FitProgress, progress_bar, warn_interrupted
+from .threads import matmul, one_blas_thread, run_in_threads
+
+__all__ = [
+    "AxisBasis",
+    "IncrementalKernelPCA",
+    "IncrementalProgress",
+    "MergeState",
+    "RowBasis",
+    "SampleBasis",
+    "compress",
+    "merge_block",
+    "nearest_points",
+]
+
+DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
+# What the components miss of a sample has a direction if its square is more than this fraction of
+# the largest k(x, x): that direction is divided by its root, which amplifies rounding errors.
+MIN_REST = {DOUBLE: 1e-12, SINGLE: 1e-6}
+# Coefficients of a weak component are large, and multiply the errors eps k(x, x) of kernel values.
+# Its scatter must be this many times the sqrt(n) of them that add up.
+MIN_SCATTER = 64
+# Components that are kept beyond those asked for: as many again, and at least these.
+MORE_KEPT = 100
+# Samples in a block, in units of the components kept: smaller blocks cost more in coefficients that
+# are updated, larger ones in eigenproblems, and in between it makes little difference.
+BLOCK_FACTOR = 2
+# Part of a budget that is made free when it is used up, so that points are chosen now and then.
+FREE_PART = 4
+# Points that are chosen at a time, and how many times as many are compared for that.
+GROUP, CANDIDATES = 8, 2
+
+
+# ------------------------------------------------------------------ what components are expanded in
+
+
+@dataclass(frozen=True, eq=False)
+class SampleBasis:
+    """Expansions in the first `size` of some samples, which are those seen or kept of them."""
+
+    kernel: Kernel
+    samples: np.ndarray | sparse.csr_matrix  # (at least size, d)
+    terms: np.ndarray | None  # their `Kernel.row_terms`
+    size: int
+
+    @classmethod
+    def of(cls, kernel: Kernel, samples, size: int = 0) -> SampleBasis:
+        """Return the basis of the first samples; the others are reserved for later."""
+        with np.errstate(all="ignore"):  # kernel values will not be finite, which is reported
+            return cls(kernel, samples, kernel.row_terms(samples), size)
+
+    @property
+    def precision(self) -> np.dtype:
+        """The type in which kernel values are computed."""
+        return self.samples.dtype
+
+    @property
+    def points(self):
+        """The samples of the expansions, shape (size, d)."""
+        return self.samples[: self.size]
+
+    def values(self, S: np.ndarray, X) -> tuple[np.ndarray, np.ndarray]:
+        """Return S k(Z, X), shape (len(S), b), and k(X, X), (b, b), for the points Z, float64."""
+        kernel, b, dtype = self.kernel, X.shape[0], np.result_type(self.samples.dtype, X.dtype)
+        edges = [*range(0, self.size, TILE_COLUMNS), self.size]
+        tiles = [slice(*edge) for edge in pairwise(edges)]
+        parts: list = [None] * len(tiles)
+
+        def multiply(i):
+            rows = tiles[i]
+            tile = np.empty((rows.stop - rows.start, b), dtype)
+            kernel.fill(tile, self.samples[rows], X, part(self.terms, rows), terms)
+            parts[i] = S[:, rows] @ tile.astype(np.float64, copy=False)
+
+        with np.errstate(all="ignore"):  # what overflows is reported by the checks
+            terms = kernel.row_terms(X)
+            flops = 2.0 * b * self.size * (len(S) + X.shape[1])
+            run_in_threads(multiply, list(range(len(tiles))), flops)
+            own = check_finite(kernel(X), kernel).astype(np.float64)
+        check_digits(np.abs(own).max(), dtype, kernel)
+        return check_finite(sum(parts, start=np.zeros((len(S), b))), kernel), own
+
+    def grown(self, X) -> SampleBasis:
+        """Return the basis with the rows of X, which may have been reserved."""
+        basis, size = self, self.size + X.shape[0]
+        if size > self.samples.shape[0]:
+            basis = self.reserved(X)
+        return replace(basis, size=size)
+
+    def reserved(self, X) -> SampleBasis:
+        """Return the basis with the rows of X behind its points, to become some of them later."""
+        return self.of(self.kernel, _stacked(self.points, X), self.size)
+
+    def coefficients(self, S: np.ndarray, change: np.ndarray, new: np.ndarray, X) -> np.ndarray:
+        """Return the coefficients of change S + new Phi, where Phi are the features of X."""
+        q, m = len(change), S.shape[1]
+        out = np.empty((q, m + X.shape[0]))
+        out[:, :m], out[:, m:] = matmul(change, S), new
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class AxisBasis:
+    """With the linear kernel, expansions in the axes of input space: coefficients are vectors.
+
+    Samples are taken relative to an origin, to avoid cancellation.
+    """
+
+    kernel: Kernel
+    n_features: int
+    origin: np.ndarray | None = None  # (d,)
+    precision: ClassVar[np.dtype] = DOUBLE  # samples are few at a time: no need for less
+
+    def _vectors(self, X) -> np.ndarray:
+        return relative_to(self.origin, X).astype(np.float64, copy=False)
+
+    def values(self, S: np.ndarray, X) -> tuple[np.ndarray, np.ndarray]:
+        """As in `SampleBasis`."""
+        X = self._vectors(X)
+        with np.errstate(all="ignore"):  # what overflows is reported by the checks
+            products, own = check_finite(matmul(S, X.T), self.kernel), matmul(X, X.T)
+        check_digits(np.abs(check_finite(own, self.kernel)).max(), np.float64, self.kernel)
+        return products, own
+
+    def grown(self, X) -> AxisBasis:
+        """Return the basis, which has all directions."""
+        return self
+
+    def coefficients(self, S: np.ndarray, change: np.ndarray, new: np.ndarray, X) -> np.ndarray:
+        """As in `SampleBasis`."""
+        return matmul(change, S) + matmul(new, self._vectors(X))
+
+
+@dataclass(frozen=True, eq=False)
+class RowBasis:
+    """Expansions in the samples of an operator, of which rows are known; blocks are indices."""
+
+    operator: LinearOperator
+    seen: np.ndarray  # (m,), indices
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel, for messages."""
+        return getattr(self.operator, "kernel", None) or Precomputed()
+
+    @property
+    def precision(self) -> np.dtype:
+        """As in `SampleBasis`."""
+        return self.operator.dtype
+
+    def values(self, S: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As in `SampleBasis`."""
+        rows = check_finite(self.operator.plain_rows(X), self.kernel)
+        products = matmul(S, rows[:, self.seen].T.astype(np.float64))
+        own = rows[:, X].astype(np.float64)
+        return check_finite(products, self.kernel), (own + own.T) / 2
+
+    def grown(self, X: np.ndarray) -> RowBasis:
+        """Return the basis with the samples of these indices."""
+        return replace(self, seen=np.append(self.seen, X))
+
+    coefficients = SampleBasis.coefficients
+
+
+def _stacked(X, Y):
+    """Return the rows of X and of Y as one matrix, of the type of X."""
+    if sparse.issparse(X):
+        return sparse.vstack([X, sparse.csr_matrix(Y)], format="csr", dtype=X.dtype)
+    return np.concatenate([X, Y.toarray() if sparse.issparse(Y) else Y], dtype=X.dtype)
+
+
+# --------------------------------------------------------------------------------------- the merge
+
+
+@dataclass(frozen=True, eq=False)
+class MergeState:
+    """Where a pass stands. Immutable as a whole: a block makes a new one."""
+
+    basis: SampleBasis | AxisBasis | RowBasis
+    S: np.ndarray  # (q + 1, m), coefficients of the components and of the mean; float64
+    values: np.ndarray  # (q,), scatter along the components, descending
+    along: np.ndarray  # (q + 1,), inner products of the rows of S with the mean
+    n: int = 0  # samples seen
+    total: float = 0.0  # scatter of all of them, kept or not
+    largest: float = 0.0  # k(x, x)
+    lost: float = 0.0  # scatter along the first components, by projections on fewer points
+
+    @classmethod
+    def empty(cls, basis) -> MergeState:
+        """Return the state before the first sample: no component, a mean of zero."""
+        m = basis.n_features if isinstance(basis, AxisBasis) else 0
+        return cls(basis, np.zeros((1, m)), np.zeros(0), np.zeros(1))
+
+
+def merge_block(state: MergeState, X, keep: int, *, center: bool) -> MergeState:
+    """Return the state after the samples X, with at most `keep` components.
+
+    Parameters
+    ----------
+    state : MergeState
+    X : {ndarray, sparse matrix} of shape (b, d), or ndarray of shape (b,)
+        Samples, or indices if the components are expanded in the samples of an operator.
+    keep : int
+    center : bool
+        Whether scatter is relative to the mean of all samples so far, or else to zero.
+    """
+    products, own = state.basis.values(state.S, X)
+    n, (q, b) = state.n, (len(state.values), len(own))
+    largest = max(state.largest, float(np.abs(own.diagonal()).max()))
+    with one_blas_thread(flops=lapack_work(q + b, q + b)):
+        a = 1 - np.sqrt(n / (n + b)) if center else 0.0
+        Y = _mixed(products[:-1] - state.along[:-1, None], a)
+        with_mean = products[-1]
+        inner = own - with_mean - with_mean[:, None] + state.along[-1]
+        inner = _mixed(_mixed(inner, a).T, a)
+        kept, L = _factor(inner - Y.T @ Y, largest, state.basis)
+        values, U = _eigenpairs(state.values, np.vstack([Y, L.T]), keep)
+        noise = MIN_SCATTER * np.finfo(state.basis.precision).eps * np.sqrt(n + b) * largest
+        k = np.count_nonzero(values > noise)
+        values, U = values[:k], U[:, :k]
+        # components are change S + new Phi; rows of C are multiples of (D - V^T Y)^T
+        C = _solved(L[kept], U[q:], trans=1).T
+        change, new = np.zeros((k + 1, q + 1)), np.zeros((k + 1, b))
+        change[:k, :q] = U[:q].T - C @ Y[:, kept].T
+        new[:k, kept] = C
+        new[:k] = _mixed(new[:k], a)
+        if center:
+            change[:k, q] = -(1 - a) * C.sum(axis=1)
+            change[k, q], new[k] = n / (n + b), 1 / (n + b)
+        along = np.zeros(k + 1)
+        if center:
+            old, others = change @ state.along + new @ with_mean, change @ products + new @ own
+            along = (n * old + others.sum(axis=1)) / (n + b)
+    S, basis = state.basis.coefficients(state.S, change, new, X), state.basis.grown(X)
+    total = state.total + float(np.trace(inner))
+    return MergeState(basis, S, values, along, n + b, total, largest, state.lost)
+
+
+def _mixed(M: np.ndarray, a: float) -> np.ndarray:
+    """Return M (I - a 1 1^T / b)."""
+    return M - a * M.mean(axis=1, keepdims=True) if a else M
+
+
+def _solved(L: np.ndarray, B: np.ndarray, trans: int = 0) -> np.ndarray:
+    """Return L^-1 B, or L^-T B, of a triangular matrix, which may be empty."""
+    if len(L) == 0:
+        return np.zeros(B.shape)
+    return linalg.solve_triangular(L, B, lower=True, trans=trans, check_finite=False)
+
+
+def _factor(R: np.ndarray, largest: float, basis) -> tuple[np.ndarray, np.ndarray]:
+    """Return L, shape (b, rank), with L L^T = R up to rounding, and rows where it is triangular.
+
+    What is left of a sample that others explain, up to the rounding of kernel values, has no
+    direction.
+    """
+    floor = MIN_REST[basis.precision] * largest
+    factor, order, rank, _ = linalg.lapack.dpstrf(R, tol=floor, lower=1)
+    order = order - 1
+    L = np.empty((len(R), rank))
+    L[order] = np.tril(factor)[:, :rank]
+    rest = order[rank:]
+    left = R[np.ix_(rest, rest)] - L[rest] @ L[rest].T
+    if np.abs(left).max(initial=0) > MAX_NEGATIVE_RATIO[basis.precision] * largest:
+        raise indefinite_error(f"kernel={basis.kernel!r} on X")
+    return order[:rank], L
+
+
+def _eigenpairs(values: np.ndarray, F: np.ndarray, keep: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the leading eigenpairs of diag(values, 0) + F F^T, in descending order."""
+    M = F @ F.T
+    if len(M) == 0:
+        return np.zeros(0), np.zeros((0, 0))
+    M.flat[: len(values) * len(M) : len(M) + 1] += values
+    found, U = linalg.eigh(M, driver="evd", overwrite_a=True, check_finite=False)
+    return found[::-1][:keep], U[:, ::-1][:, :keep]
+
+
+# -------------------------------------------------------------------------------------- the budget
+
+
+def nearest_points(
+    K: np.ndarray, W: np.ndarray, size: int, floor: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Choose points whose span is nearest to some vectors, one group after another.
+
+    Each time, those come next that explain most of what the points before them leave of the
+    vectors: orthogonal matching pursuit. Points that add less than `floor` to the span are no
+    candidates.
+
+    Parameters
+    ----------
+    K : ndarray of shape (m, m)
+        Kernel matrix of all points.
+    W : ndarray of shape (q, m)
+        The vectors, as coefficients; long ones count more.
+    size : int
+        Number of points to choose.
+    floor : float
+
+    Returns
+    -------
+    chosen : ndarray of shape (found,)
+        Indices; fewer than `size` if those span all points.
+    L : ndarray of shape (found, found)
+        Cholesky factor of their kernel matrix.
+    coordinates : ndarray of shape (q, found)
+        Of the projected vectors, in the orthonormal basis that L^-1 makes of the points.
+    """
+    rest, Y, free = K.diagonal().copy(), W @ K, np.ones(len(K), bool)
+    L, coordinates, chosen = np.zeros((len(K), size)), np.zeros((len(W), size)), np.zeros(0, int)
+    while len(chosen) < size:
+        j = len(chosen)
+        explained = np.einsum("ij,ij->j", Y, Y) / np.where(rest > floor, rest, np.inf)
+        possible = np.flatnonzero(free & (rest > floor))
+        if len(possible) == 0:
+            break
+        best = possible[np.argsort(-explained[possible], kind="stable")[: CANDIDATES * GROUP]]
+        left = K[np.ix_(best, best)] - L[best, :j] @ L[best, :j].T
+        picked = _pursue(left, Y[:, best], min(GROUP, size - j), floor)
+        new, T = best[picked], linalg.cholesky(left[np.ix_(picked, picked)], lower=True)
+        columns, found = _solved(T, K[new] - L[new, :j] @ L[:, :j].T), _solved(T, Y[:, new].T)
+        stop = j + len(new)
+        L[:, j:stop], coordinates[:, j:stop] = columns.T, found.T
+        Y, rest = Y - found.T @ columns, rest - np.einsum("ij,ij->j", columns, columns)
+        free[new], chosen = False, np.append(chosen, new)
+    return chosen, np.tril(L[chosen, : len(chosen)]), coordinates[:, : len(chosen)]
+
+
+def _pursue(R: np.ndarray, Y: np.ndarray, count: int, floor: float) -> np.ndarray:
+    """Return indices of at most `count` points, of which the first explains most of the vectors.
+
+    R are inner products of the points, Y those with the vectors.
+    """
+    R, Y, picked = R.copy(), Y.copy(), []
+    for _ in range(count):
+        rest = R.diagonal()
+        explained = np.where(rest > floor, np.sum(Y**2, axis=0) / np.maximum(rest, floor), -1)
+        explained[picked] = -1
+        i = int(explained.argmax())
+        if explained[i] < 0:
+            break
+        column, picked = R[i] / np.sqrt(R[i, i]), [*picked, i]
+        Y -= np.multiply.outer(Y[:, i] / column[i], column)
+        R -= np.multiply.outer(column, column)
+    return np.array(picked)
+
+
+def compress(state: MergeState, size: int, r: int) -> MergeState:
+    """Return the state projected on the span of at most `size` of its points.
+
+    They are chosen to lose least of the scatter along the components, and of the mean. What is lost
+    of that along the first r components is added up.
+    """
+    basis, points = state.basis, state.basis.points
+    unit = state.largest or 1.0  # of kernel values, whose squares are needed
+    K = check_finite(basis.kernel(points), basis.kernel).astype(np.float64) / unit
+    units = np.append(np.full(len(state.values), np.sqrt(unit)), 1.0)
+    weights = np.sqrt(np.append(state.values / unit, state.n))
+    with one_blas_thread(flops=2.0 * GROUP * K.size):
+        W, floor = (weights * units)[:, None] * state.S, MIN_REST[basis.precision]
+        chosen, L, rows = nearest_points(K, W, size, floor)
+        # the scatter of the weighted rows is theirs: its eigenvectors are components again
+        roots, V = np.zeros(0), rows[:0]
+        if rows[:-1].size:
+            _, roots, V = linalg.svd(rows[:-1], full_matrices=False)
+            V = V[roots**2 > floor]
+        rows = np.vstack([V, rows[-1] / weights[-1]])
+        S = _solved(L, rows.T, trans=1).T
+    values, order, units = unit * roots[: len(V)] ** 2, np.argsort(chosen), units[-len(rows) :]
+    lost = state.lost + max(float(state.values[:r].sum() - values[:r].sum()), 0.0)
+    basis = basis.of(basis.kernel, points[chosen[order]], len(chosen))
+    S, along = np.ascontiguousarray(S[:, order]), unit / units * (rows @ rows[-1])
+    parts = {"S": S / units[:, None], "along": along, "values": values, "lost": lost}
+    return replace(state, basis=basis, **parts)
+
+
+# ----------------------------------------------------------------------------------- the estimator
+
+
+@dataclass
+class _Run:
+    """A pass: how far it has come."""
+
+    state: MergeState
+    data: Any  # samples, or indices, in the order in which they are merged
+    center: bool
+    dtype: np.dtype  # of what comes out
+    done: int = 0  # of the data
+
+    def blocks(self, r: int, keep: int, size: int, budget: int | None) -> Iterator[MergeState]:
+        """Yield the state after every block of so many samples, until all data are merged."""
+        n, free = self.data.shape[0], _n_free(budget)
+        while self.done < n:
+            state, block = self.state, self.data[self.done : min(self.done + size, n)]
+            if budget is not None and state.basis.size + block.shape[0] > budget:
+                state = compress(state, budget - free, r)
+            state = merge_block(state, block, keep, center=self.center)
+            # at once, so that no interrupt comes in between
+            self.__dict__.update(state=state, done=self.done + block.shape[0])
+            yield state
+
+
+def _n_free(budget: int | None) -> int:
+    """Return the number of points that are given up at a time when a budget is used up."""
+    return 0 if budget is None else max(1, budget // FREE_PART)
+
+
+@dataclass(frozen=True)
+class IncrementalProgress(FitProgress):
+    """What a callback sees after every block of :class:`IncrementalKernelPCA`.
+
+    Attributes
+    ----------
+    n_iter, n_iter_max : int
+        Blocks merged so far, and in all: there is only one pass.
+    loss, model
+        As in :class:`akpca.progress.FitProgress`; the model is that of the samples so far, and not
+        fitted with its `preimage`.
+    n_samples_seen : int
+        Samples merged so far.
+    """
+
+    n_samples_seen: int
+
+
+class IncrementalKernelPCA(KernelEstimator):
+    """Kernel PCA in one pass: the components of diag(lambda, 0) + F F^T, block after block.
+
+    Each block of samples is merged with the components so far by an eigenproblem as large as both
+    together, which is exact but for components that are left out. Nothing is to be tuned, nothing
+    can diverge, and the mean in feature space is that of all samples so far. `fit` computes half
+    of the kernel matrix and keeps none of it; `partial_fit` follows a stream, with a `budget` of
+    points if it has no end. With the linear kernel this is incremental PCA, in a memory that does
+    not grow with the samples.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        r, the number of components.
+    kernel, gamma, degree, coef0, kernel_params, n_jobs, preimage
+        As in :class:`akpca.KernelPCA`, with 'rbf' as default and positive semi-definite. With
+        kernel='precomputed', `fit` takes a kernel matrix, or an operator of :mod:`akpca.operators`
+        or :mod:`akpca.distributed`, whose `center` is then used.
+    center : bool, default=True
+        Centre by the mean, in feature space, of all samples so far.
+    n_kept : int, default=None
+        Components kept from block to block, at least r. None is 2 r, and at least r + 100.
+    block_size : int, default=None
+        Samples in a block. None is twice `n_kept`. With fewer, more is lost, but very little.
+    budget : int, default=None
+        Largest number of points in which components are expanded, at least 2 r. None expands them
+        in all samples seen. When it is used up, a quarter of the points is given up: those that
+        cost the components least. The linear kernel needs none, and an operator has its own.
+    shuffle : bool, default=True
+        Whether `fit` takes the samples in random order. Sorted ones lose more.
+    warm_start : bool, default=False
+        Whether `fit` goes on with a pass that was interrupted or stopped, over the same data.
+    random_state : int, RandomState instance or None, default=None
+        Determines the order of the samples.
+    verbose : bool, default=False
+        Show the progress of `fit` and `partial_fit`.
+    callback : callable, default=None
+        Called with an :class:`IncrementalProgress` after every block of `fit`; a true answer ends
+        the fit.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_points)
+        Coefficients of components that have norm 1 in feature space; zeros where the data have
+        fewer directions. With the linear kernel, the components themselves, as n_points are then
+        the axes of input space.
+    eigenvalues_ : ndarray of shape (n_components,)
+        Of the (centred) kernel matrix of all samples so far, none above the exact one.
+    explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,)
+        As in :class:`akpca.KernelPCA`, for all samples so far.
+    lost_ : float
+        Part of all variance that projections on fewer points have taken from the components, added
+        up; 0 without a budget.
+    n_samples_seen_ : int
+        Number of samples, fewer than were given if a fit was interrupted.
+    X_fit_ : {ndarray, sparse matrix} of shape (n_points, n_features), or operator
+        The points, in the order in which they were seen. With the linear kernel, the unit vectors.
+        With kernel='precomputed', what was fitted.
+    kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
+        As in :class:`akpca.KernelPCA`.
+
+    Notes
+    -----
+    Time, with q components kept and m points: O(m (d + q)) for a sample. Peak memory of `fit`, in
+    numbers, besides X and a copy of it: 3 n q, and with the linear kernel, or of a stream with a
+    budget, O((q + b) (d + q + b) + m (m + d)) for any number of samples.
+
+    See Also
+    --------
+    KernelPCA : The components in closed form, or to any accuracy in several sweeps.
+    KernelStream : Components of a stream by Hebbian steps, that may forget.
+    NystromKernelPCA : Components in the span of some landmarks.
+
+    References
+    ----------
+    Chin and Suter, "Incremental kernel principal component analysis", IEEE Transactions on Image
+    Processing 16(6), 2007. Ross, Lim, Lin and Yang, "Incremental learning for robust visual
+    tracking", IJCV 77, 2008, for the mean. That more components are kept, and the choice of the
+    points, are akpca's own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from akpca import IncrementalKernelPCA, KernelPCA, load_dataset
+    >>> X = load_dataset("digits").X / 16
+    >>> model = IncrementalKernelPCA(3, gamma=0.02, random_state=0).fit(X)
+    >>> exact = KernelPCA(3, kernel="rbf", gamma=0.02).fit(X)
+    >>> bool(np.all(abs(model.eigenvalues_ / exact.eigenvalues_ - 1) < 1e-5))
+    True
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
+        **KERNEL_CONSTRAINTS,
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_kept": [Interval(Integral, 1, None, closed="left"), None],
+        "block_size": [Interval(Integral, 1, None, closed="left"), None],
+        "budget": [Interval(Integral, 2, None, closed="left"), None],
+        "shuffle": ["boolean"],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "callback": [callable, None],
+    }
+
+    def __init__(
+        self,
+        n_components=2,
+        *,
+        kernel="rbf",
+        gamma=None,
+        degree=3,
+        coef0=1,
+        kernel_params=None,
+        n_jobs=None,
+        center=True,
+        n_kept=None,
+        block_size=None,
+        budget=None,
+        shuffle=True,
+        warm_start=False,
+        preimage=None,
+        random_state=None,
+        verbose=False,
+        callback=None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_jobs = n_jobs
+        self.center = center
+        self.n_kept = n_kept
+        self.block_size = block_size
+        self.budget = budget
+        self.shuffle = shuffle
+        self.warm_start = warm_start
+        self.preimage = preimage
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    @fit_method
+    def fit(self, X, y=None) -> IncrementalKernelPCA:
+        """Make one pass over X; return self.
+
+        An interrupt (Ctrl-C) ends it with a warning and keeps the components of the samples so far;
+        ``fit(X)`` with `warm_start` goes on from there.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or operator
+            With kernel='precomputed' the kernel matrix, or an operator that stands for it.
+        y : Ignored
+        """
+        run = self._begin(X)
+        try:
+            self._merge(run, watch=self.callback)
+        except KeyboardInterrupt:
+            if run.state.n == 0:  # nothing has been learned
+                raise
+            warn_interrupted(f"after {run.done} of {run.data.shape[0]} samples")
+        self._set_code(self._publish(run))
+        return self
+
+    @fit_method
+    def partial_fit(self, X, y=None) -> IncrementalKernelPCA:
+        """Merge the next samples of a stream, perhaps after a `fit`; return self.
+
+        A call that fails or is interrupted leaves the model as it was. How a stream is cut makes no
+        difference beyond what components that are not kept would add.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : Ignored
+        """
+        self._check_sizes()
+        if self.kernel == "precomputed":
+            raise ValueError("a stream needs samples, not kernel='precomputed'")
+        first = not hasattr(self, "_state")
+        X = self._validate(X, reset=first, copy=True)  # the caller's may change
+        if first:
+            self._resolve_kernel(X.shape[1])
+            state, dtype = MergeState.empty(self._basis(X, self.center)), X.dtype
+        else:
+            state, dtype = self._state, self.components_.dtype
+            X = _as(X, state.basis, dtype)
+        if isinstance(state.basis, SampleBasis):  # what a pass that was stopped left is not used
+            basis = state.basis.reserved(X if self.budget is None else X[:0])
+            state = replace(state, basis=basis)
+        run = _Run(state, X, self.center, dtype)
+        self._order = None
+        self._merge(run)
+        self._set_code(self._publish(run))
+        return self
+
+    def _check_sizes(self):
+        r, n_kept, budget = self.n_components, self.n_kept, self.budget
+        if n_kept is not None and n_kept < r:
+            raise ValueError(f"n_kept={n_kept} must be at least n_components={r}")
+        if budget is not None and budget < 2 * r:
+            raise ValueError(f"budget={budget} must be at least 2 * n_components = {2 * r}")
+
+    def _begin(self, X) -> _Run:
+        """Return a new pass, or the last one to go on with."""
+        self._check_sizes()
+        center, operator = self.center, None
+        if isinstance(X, LinearOperator):
+            points, center, operator = self._check_operator(X), X.center, X
+            X = None if points is None or hasattr(points, "encode") else points
+        else:
+            X = self._validate(X)
+            self._resolve_kernel(X.shape[1])
+            if self.kernel == "precomputed":
+                K = X.toarray() if sparse.issparse(X) else X.copy()
+                operator, X = MatrixOperator.precomputed(K, center=False), None
+        n, dtype = (operator.shape[0], operator.dtype) if X is None else (X.shape[0], X.dtype)
+        if self.n_components > n:
+            r = self.n_components
+            raise ValueError(f"n_components={r} must not be larger than the {n} samples of X")
+        if self.warm_start and hasattr(self, "_state"):
+            if self._order is None or len(self._order) != n:
+                had = "a stream" if self._order is None else f"{len(self._order)} samples"
+                text = "warm_start=True goes on with a pass over the same samples"
+                raise ValueError(f"{text}: X has {n}, and the last one was over {had}")
+            data = self._order if X is None else X[self._order]
+            return _Run(self._state, data, center, dtype, self._state.n)
+        order = np.arange(n)
+        if self.shuffle:
+            order = check_random_state(self.random_state).permutation(n)
+        data = order if X is None else X[order]  # a copy: the caller's may change
+        basis = RowBasis(operator, order[:0]) if X is None else self._basis(data, center)
+        self._order = order
+        return _Run(MergeState.empty(basis), data, center, dtype)
+
+    def _basis(self, X, center):
+        """Return the basis for a pass that begins with the samples X."""
+        kernel = self.kernel_
+        if not isinstance(kernel, Linear) or sparse.issparse(X):
+            return SampleBasis.of(kernel, X if self.budget is None else X[:0])
+        if not center:
+            return AxisBasis(kernel, X.shape[1])
+        with np.errstate(over="ignore", invalid="ignore"):
+            origin = check_finite(X.mean(axis=0, dtype=np.float64), kernel)
+        return AxisBasis(kernel, X.shape[1], origin.astype(X.dtype))
+
+    def _merge(self, run: _Run, watch=None):
+        """Merge the data of a pass, block by block; `watch` is called after each."""
+        r, budget = self.n_components, self.budget
+        if not isinstance(run.state.basis, SampleBasis):
+            budget = None
+        keep = self.n_kept or r + max(r, MORE_KEPT)
+        size = self.block_size or BLOCK_FACTOR * keep
+        size = size if budget is None else min(size, _n_free(budget))
+        before, last = -(-run.done // size), -(-run.data.shape[0] // size)
+        blocks = run.blocks(r, keep, size, budget)
+        options = {"total": last - before, "desc": "merge", "unit": "block"}
+        bar = progress_bar(blocks, shown=self.verbose, **options)
+        for count, state in enumerate(bar, start=before + 1):
+            if watch is not None:
+                self._code, self._decoder = self._publish(run), None
+                if watch(IncrementalProgress(count, last, None, self, state.n)):
+                    break
+
+    def _publish(self, run: _Run) -> KernelCode:
+        """Set the attributes to where a pass stands; return the code that belongs to them."""
+        state, r, dtype = run.state, self.n_components, run.dtype
+        n, basis, k = state.n, state.basis, min(r, len(state.values))
+        values, rows, along = np.zeros(r), np.zeros((r + 1, state.S.shape[1])), np.zeros(r)
+        values[:k], rows[:k], along[:k] = state.values[:k], state.S[:k], state.along[:k]
+        rows[r] = state.S[-1]
+        limits = {"largest_entry": state.largest, "dtype": basis.precision}
+        values = clean_eigenvalues(values, n, **limits)
+        rows[:r][values == 0] = along[values == 0] = 0  # no variance, no direction: code 0
+        if rows.size:
+            signs = np.where(rows[np.arange(r), np.abs(rows[:r]).argmax(axis=1)] < 0, -1, 1)
+            rows[:r] *= signs[:, None]
+            along *= signs
+        if isinstance(basis, RowBasis):  # in the order of the operator
+            rows, seen = np.zeros((r + 1, basis.operator.shape[0])), rows
+            rows[:, basis.seen] = seen
+        with np.errstate(over="ignore"):  # what overflows is reported by the check
+            self.eigenvalues_ = check_finite(values.astype(dtype), basis.kernel)
+        self.explained_variance_ = self.eigenvalues_ / max(n - 1 if run.center else n, 1)
+        total = max(state.total, float(values.sum())) or 1.0
+        self.explained_variance_ratio_ = (values / total).astype(dtype)
+        self.components_ = rows[:r].astype(dtype)
+        self.lost_, self.n_samples_seen_, self._state = state.lost / total, n, state
+        mean = (rows[r], float(state.along[-1])) if run.center else (None, 0.0)
+        offset = along.astype(dtype)
+        return self._code_of(run, self.components_.T, offset, *mean)
+
+    def _code_of(self, run: _Run, *parts) -> KernelCode:
+        basis, data = run.state.basis, run.data
+        if isinstance(basis, RowBasis):
+            self.X_fit_ = basis.operator
+            return KernelCode(self.kernel_, basis.operator.points, *parts)
+        if isinstance(basis, AxisBasis):
+            self.X_fit_ = sparse.identity(basis.n_features, run.dtype, format="csr")
+            known = {"targets": data[: run.done], "shift": basis.origin}
+            return KernelCode(self.kernel_, self.X_fit_, *parts, **known)
+        self.X_fit_ = basis.points
+        return KernelCode(self.kernel_, basis.points, *parts, targets=basis.points)
+
+    def inverse_transform(self, X, *, preimage=None) -> np.ndarray:
+        """Return samples, shape (n_new, n_features), whose codes are near X.
+
+        With the linear kernel, and neither this nor the fitted `preimage`, they are those of PCA.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_new, n_components)
+        preimage : str or Preimage, default=None
+            Use this decoder instead of the fitted one.
+        """
+        axes = isinstance(getattr(getattr(self, "_state", None), "basis", None), AxisBasis)
+        if not axes or preimage is not None or self._decoder is not None:
+            return super().inverse_transform(X, preimage=preimage)
+        X, code = check_codes(X, self._n_features_out, estimator=self), self._code
+        samples = matmul(X, code.weights.T) + code.origin
+        return samples if code.shift is None else samples + code.shift
+
+    def _fit_preimage(self, preimage):
+        if self._code.codes is None and isinstance(self._code.targets, np.ndarray):
+            self._code = replace(self._code, codes=self._code.encode(self._code.targets))
+        return super()._fit_preimage(preimage)
+
+
+def _as(X, basis, dtype):
+    """Return samples in the form of those that components are expanded in already."""
+    if not isinstance(basis, SampleBasis) or not sparse.issparse(basis.samples):
+        X = X.toarray() if sparse.issparse(X) else X
+    elif not sparse.issparse(X):
+        X = sparse.csr_matrix(X)
+    with np.errstate(over="ignore"):  # kernel values will not be finite, which is reported
+        return X.astype(dtype, copy=False)

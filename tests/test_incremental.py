@@ -1,0 +1,580 @@
+"""Merging block after block: exact if all components are kept, nearly so if not, and bounded."""
+
+import warnings
+
+import numpy as np
+import pytest
+from helpers import assert_same_up_to_sign
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA, IncrementalPCA
+from sklearn.exceptions import ConvergenceWarning
+
+from akpca import IncrementalKernelPCA, KernelPCA, reference
+from akpca.incremental import (
+    AxisBasis,
+    MergeState,
+    RowBasis,
+    SampleBasis,
+    compress,
+    merge_block,
+    nearest_points,
+)
+from akpca.kernels import RBF, Linear, Polynomial
+from akpca.operators import KernelOperator, MatrixOperator, NormalizedOperator
+
+KERNELS = {
+    "rbf": dict(kernel="rbf", gamma=0.02),
+    "poly": dict(kernel="poly", degree=2, gamma=0.1),
+    "linear": dict(kernel="linear"),
+    "laplacian": dict(kernel="laplacian", gamma=0.02),
+    "sum": dict(kernel=RBF(0.02) + Linear()),
+    "callable": dict(kernel=lambda x, y: (x @ y + 1) ** 2),
+}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X = load_digits().data / 16
+    return X[np.random.default_rng(0).permutation(len(X))[:400]]
+
+
+def error(model, X, kernel):
+    """Return the reconstruction error in feature space, ||K' - Y Y^T||_F."""
+    Y = model.transform(X)
+    return np.linalg.norm(KernelOperator(X, kernel).dense() - Y @ Y.T)
+
+
+# ---------------------------------------------------------------------------------- the algebra
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("degree", [1, 2])
+def test_a_merge_is_the_literal_one(digits, degree, center):
+    """In explicit features, the components after each block span what the singular value
+    decomposition of stacked rows says, with the same scatter, and the mean is the same."""
+    X = digits[:120, 20:28]
+    Phi = X if degree == 1 else reference.degree2_features(X)
+    kernel = Linear() if degree == 1 else Polynomial(degree=2, gamma=1, coef0=0)
+    state = MergeState.empty(SampleBasis.of(kernel, X[:0]))
+    V, values, mean = np.zeros((0, Phi.shape[1])), np.zeros(0), np.zeros(Phi.shape[1])
+    for rows in (slice(0, 1), slice(1, 30), slice(30, 31), slice(31, 120)):
+        if center:
+            V, values, mean = reference.merged_components(V, values, mean, rows.start, Phi[rows])
+        else:  # the same with a mean that stays at zero
+            M = np.vstack([np.sqrt(values)[:, None] * V, Phi[rows]])
+            _, s, V = np.linalg.svd(M, full_matrices=False)
+            values = s**2
+        state = merge_block(state, X[rows], 1000, center=center)
+        k, explicit = len(state.values), state.S @ Phi[: rows.stop]
+        np.testing.assert_allclose(state.values, values[:k], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(values[k:], 0, atol=1e-8)
+        np.testing.assert_allclose(explicit[:-1] @ explicit[:-1].T, np.eye(k), atol=1e-7)
+        np.testing.assert_allclose(explicit[-1], mean, atol=1e-12)
+        np.testing.assert_allclose(state.along, explicit @ mean, atol=1e-9)
+        ours, theirs = ((W.T * v) @ W for W, v in ((explicit[:-1], state.values), (V, values)))
+        np.testing.assert_allclose(ours, theirs, atol=1e-9)
+    np.testing.assert_allclose(state.total, values.sum())
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_all_bases_agree(digits, center):
+    """Samples, axes of input space and rows of an operator are three ways to write the same."""
+    X, kernel = digits[:150], Linear()
+    origin = X.mean(axis=0) if center else None
+    operator = KernelOperator(X, kernel, center=center)
+    states = [
+        MergeState.empty(basis)
+        for basis in (
+            SampleBasis.of(kernel, X),
+            AxisBasis(kernel, 64, origin),
+            RowBasis(operator, np.arange(0)),
+        )
+    ]
+    for rows in (slice(0, 40), slice(40, 90), slice(90, 150)):
+        blocks = X[rows], X[rows], np.arange(150)[rows]
+        states = [
+            merge_block(state, block, 12, center=center)
+            for state, block in zip(states, blocks, strict=True)
+        ]
+    by_samples, by_axes, by_rows = (state.S[:-1] for state in states)
+    assert_same_up_to_sign((by_samples @ X).T, by_axes.T)
+    np.testing.assert_allclose(by_rows, by_samples, atol=1e-9)
+    for state in states[1:]:
+        np.testing.assert_allclose(state.values, states[0].values)
+        np.testing.assert_allclose(state.total, states[0].total)
+
+
+def test_scatter_is_bounded_from_both_sides(digits):
+    """That along the components is at most the exact one, which is at most what it would be with
+    all that was left out; the sum of both is known exactly."""
+    kernel, state = RBF(0.05), MergeState.empty(SampleBasis.of(RBF(0.05), digits))
+    for i in range(0, 400, 50):
+        state = merge_block(state, digits[i : i + 50], 8, center=True)
+    exact = np.linalg.eigvalsh(KernelOperator(digits, kernel).dense())[::-1]
+    np.testing.assert_allclose(state.total, exact.sum())
+    left_out = state.total - state.values.sum()
+    assert np.all(state.values <= exact[:8] * (1 + 1e-12))
+    assert np.all(state.values >= exact[:8] - left_out)
+    assert state.values[0] > 0.99 * exact[0]
+
+
+# ------------------------------------------------------------------------- the exact components
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("name", KERNELS)
+def test_exact_if_all_components_are_kept(digits, name, center):
+    """Then codes, eigenvalues and ratios are those of the dense eigensolver."""
+    X, options = digits[:150], {**KERNELS[name], "center": center}
+    exact = KernelPCA(6, eigen_solver="dense", **options).fit(X)
+    model = IncrementalKernelPCA(6, n_kept=150, block_size=40, random_state=0, **options).fit(X)
+    assert_same_up_to_sign(model.transform(digits), exact.transform(digits))
+    for attribute in ("eigenvalues_", "explained_variance_", "explained_variance_ratio_"):
+        ours, theirs = getattr(model, attribute), getattr(exact, attribute)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.02), RBF(0.2), Linear()], ids=repr)
+def test_nearly_exact_by_default(digits, kernel):
+    """With the default number of components the error is that of kernel PCA but for 0.1 %, and
+    with as many as asked for it is larger."""
+    exact = error(KernelPCA(8, kernel=kernel).fit(digits), digits, kernel)
+    model = IncrementalKernelPCA(8, kernel=kernel, block_size=50, random_state=0)
+    kept = error(model.fit(digits), digits, kernel)
+    fewer = error(model.set_params(n_kept=8).fit(digits), digits, kernel)
+    assert exact * (1 - 1e-9) <= kept < 1.001 * exact
+    assert kept < fewer < 1.1 * exact
+
+
+def test_better_than_incremental_pca(digits):
+    """With the linear kernel and the same blocks, the error is smaller than scikit-learn's, whose
+    components are those of a merge that keeps no more than it is asked for."""
+    options = {"block_size": 40, "shuffle": False, "kernel": "linear"}
+    ours = IncrementalKernelPCA(8, **options).fit(digits)
+    theirs = IncrementalPCA(8, batch_size=40).fit(digits)
+    assert error(ours, digits, Linear()) < error(theirs, digits, Linear())
+    plain = IncrementalKernelPCA(8, n_kept=8, **options).fit(digits)
+    assert_same_up_to_sign(plain.components_.T, theirs.components_.T)
+    np.testing.assert_allclose(plain.explained_variance_, theirs.explained_variance_)
+    ratios = plain.explained_variance_ratio_, theirs.explained_variance_ratio_
+    np.testing.assert_allclose(*ratios)
+
+
+def test_linear_inverse_is_that_of_pca(digits):
+    """With the linear kernel, codes are decoded without a preimage, relative to the mean."""
+    for center in (True, False):
+        model = IncrementalKernelPCA(5, kernel="linear", center=center, random_state=0).fit(digits)
+        decoded = model.inverse_transform(model.transform(digits))
+        if center:
+            pca = PCA(5).fit(digits)
+            expected = pca.inverse_transform(pca.transform(digits))
+        else:
+            V = np.linalg.svd(digits, full_matrices=False)[2][:5]
+            expected = digits @ V.T @ V
+        np.testing.assert_allclose(decoded, expected, atol=1e-8)
+    for name in ("ridge", "distance"):
+        assert np.isfinite(model.inverse_transform(model.transform(digits), preimage=name)).all()
+
+
+def test_data_far_from_the_origin(digits):
+    """A large mean takes no digits of the linear kernel."""
+    X = digits + 1e6
+    model = IncrementalKernelPCA(4, kernel="linear", random_state=0)
+    codes = model.fit(X[:200]).partial_fit(X[200:]).transform(X)
+    assert_same_up_to_sign(codes, PCA(4).fit_transform(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["rbf", "linear", "poly"])
+def test_precision(digits, name, dtype):
+    """Outputs have the type of the samples, and its precision."""
+    model = IncrementalKernelPCA(3, random_state=0, n_kept=400, block_size=50, **KERNELS[name])
+    codes = model.fit(digits.astype(dtype)).transform(digits.astype(dtype))
+    exact = KernelPCA(3, **KERNELS[name]).fit_transform(digits)
+    assert codes.dtype == model.components_.dtype == model.eigenvalues_.dtype == dtype
+    assert_same_up_to_sign(codes, exact, atol=1e-4 if dtype == np.float32 else 1e-8)
+
+
+# -------------------------------------------------------------------------------------- streams
+
+
+@pytest.mark.parametrize("name", ["rbf", "linear", "poly"])
+def test_a_stream_in_the_same_blocks_is_one_pass(digits, name):
+    """Also where a fit ends and batches go on."""
+    options = {"n_kept": 10, "block_size": 50, "shuffle": False, **KERNELS[name]}
+    whole = IncrementalKernelPCA(4, **options).fit(digits)
+    stream = IncrementalKernelPCA(4, **options)
+    for i in range(0, 400, 50):
+        stream.partial_fit(digits[i : i + 50])
+    both = IncrementalKernelPCA(4, **options).fit(digits[:150]).partial_fit(digits[150:])
+    for model in (stream, both):
+        np.testing.assert_allclose(model.transform(digits), whole.transform(digits), atol=1e-8)
+        np.testing.assert_allclose(model.eigenvalues_, whole.eigenvalues_, rtol=1e-8)
+        assert model.n_samples_seen_ == 400
+
+
+def test_other_cuts_change_little(digits):
+    """Cut otherwise, a stream finds the same up to what is not kept, which is next to nothing."""
+    exact = error(KernelPCA(4, kernel="rbf", gamma=0.02).fit(digits), digits, RBF(0.02))
+    for cut in (13, 50, 400):
+        model = IncrementalKernelPCA(4, gamma=0.02, n_kept=30)
+        for i in range(0, 400, cut):
+            model.partial_fit(digits[i : i + cut])
+        assert error(model, digits, RBF(0.02)) < 1.0001 * exact
+
+
+def test_the_mean_is_that_of_all_samples(digits):
+    """Codes of all samples so far have mean zero after every batch."""
+    model = IncrementalKernelPCA(3, gamma=0.02)
+    for i in (50, 60, 61, 300):
+        model.partial_fit(digits[model.n_samples_seen_ if i > 50 else 0 : i])
+        np.testing.assert_allclose(model.transform(digits[:i]).mean(axis=0), 0, atol=1e-10)
+
+
+def test_a_stream_may_begin_with_anything(digits):
+    """One sample, or equal ones, have codes of zero; components come with samples that vary."""
+    model = IncrementalKernelPCA(3, gamma=0.02, n_kept=500).partial_fit(digits[:1])
+    assert not model.transform(digits).any()
+    model.partial_fit(digits[:1]).partial_fit(np.tile(digits[0], (30, 1)))
+    assert not model.components_.any()
+    model.partial_fit(digits[:2])
+    assert model.components_.any(axis=1).tolist() == [True, False, False]
+    model.partial_fit(digits)
+    exact = KernelPCA(3, kernel="rbf", gamma=0.02)
+    exact.fit(np.concatenate([np.tile(digits[0], (32, 1)), digits[:2], digits]))
+    assert_same_up_to_sign(model.transform(digits), exact.transform(digits))
+
+
+def test_sparse_and_dense_batches(digits):
+    """Sparse samples are taken as dense ones are, also mixed."""
+    expected = IncrementalKernelPCA(3, gamma=0.02, random_state=0).fit(digits).transform(digits)
+    S = sparse.csr_matrix(digits)
+    model = IncrementalKernelPCA(3, gamma=0.02, random_state=0).fit(S)
+    np.testing.assert_allclose(model.transform(S), expected, atol=1e-9)
+    for kernel in ("rbf", "linear"):
+        a, b = (
+            IncrementalKernelPCA(3, kernel=kernel).partial_fit(X[:200]).partial_fit(Y[200:])
+            for X, Y in ((S, digits), (digits, S))
+        )
+        assert_same_up_to_sign(a.transform(digits), b.transform(S))
+
+
+# --------------------------------------------------------------------------------------- budget
+
+
+@pytest.mark.parametrize("order", ["shuffled", "sorted"])
+def test_a_budget_bounds_the_points(digits, order):
+    """With a budget there are never more points, and the error of everything seen is within 10 % of
+    the exact one, also where the last samples are not like the first."""
+    X = digits if order == "shuffled" else digits[np.argsort(digits[:, 21])]
+    model = IncrementalKernelPCA(5, gamma=0.02, budget=80)
+    for i in range(0, 400, 30):
+        model.partial_fit(X[i : i + 30])
+        assert len(model.X_fit_) <= 80
+    exact = KernelPCA(5, kernel="rbf", gamma=0.02).fit(X)
+    assert error(model, X, RBF(0.02)) < 1.1 * error(exact, X, RBF(0.02))
+    assert 0 < model.lost_ < 0.02
+    assert np.all(model.eigenvalues_ <= exact.eigenvalues_)
+    norms = model.components_ @ RBF(0.02)(model.X_fit_) @ model.components_.T
+    np.testing.assert_allclose(norms, np.eye(5), atol=1e-8)
+
+
+def test_a_budget_in_fit(digits):
+    """`fit` keeps to it as well; one that is not reached changes nothing, and the linear kernel
+    needs none."""
+    model = IncrementalKernelPCA(3, gamma=0.02, budget=100, random_state=0).fit(digits)
+    assert len(model.X_fit_) <= 100
+    assert model.lost_ > 0
+    roomy, free = (
+        IncrementalKernelPCA(3, gamma=0.02, budget=budget, block_size=50, random_state=0)
+        for budget in (400, None)
+    )
+    np.testing.assert_array_equal(roomy.fit(digits).components_, free.fit(digits).components_)
+    assert roomy.lost_ == 0
+    linear = IncrementalKernelPCA(3, kernel="linear", budget=6, random_state=0).fit(digits)
+    assert_same_up_to_sign(linear.transform(digits), PCA(3).fit_transform(digits))
+
+
+def test_a_projection_is_the_nearest(digits):
+    """After `compress`, what has gone of the mean is orthogonal to the points that stay; components
+    are orthonormal, and the scatter along them is that of the projected ones."""
+    kernel = RBF(0.05)
+    state = merge_block(
+        MergeState.empty(SampleBasis.of(kernel, digits[:0])), digits[:90], 20, center=True
+    )
+    small = compress(state, 60, 4)
+    Z, points = small.basis.points, state.basis.points
+    assert len(Z) == 60
+    K, cross = kernel(Z), kernel(Z, points)
+    np.testing.assert_allclose(K @ small.S[-1], cross @ state.S[-1], atol=1e-9)
+    inner = small.S @ K @ small.S.T
+    np.testing.assert_allclose(inner[:-1, :-1], np.eye(len(small.values)), atol=1e-9)
+    np.testing.assert_allclose(inner[:, -1], small.along, atol=1e-9)
+    # sum_i lambda_i v_i v_i^T between points that stay, before and after
+    before, after = (
+        (V.T * values) @ V
+        for V, values in (
+            (state.S[:-1] @ cross.T, state.values),
+            (small.S[:-1] @ K, small.values),
+        )
+    )
+    np.testing.assert_allclose(after, before, atol=1e-8)
+    np.testing.assert_allclose(small.lost, state.values[:4].sum() - small.values[:4].sum())
+    assert small.lost > 0
+
+
+def test_points_are_chosen_for_the_vectors(digits):
+    """Points that the vectors need come first, whatever else they could span; copies of a chosen
+    point are none to choose, and coordinates are those of the projected vectors."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.standard_normal((40, 50)) * 5, np.eye(3, 50), np.eye(3, 50)])
+    W = np.zeros((3, 46))
+    W[:, 40:43] = np.eye(3)
+    K = X @ X.T
+    chosen, L, rows = nearest_points(K, W, 3, 1e-9)
+    assert {i if i < 43 else i - 3 for i in chosen} == {40, 41, 42}
+    np.testing.assert_allclose(rows @ rows.T, np.eye(3), atol=1e-12)
+    np.testing.assert_allclose(L @ L.T, K[np.ix_(chosen, chosen)], atol=1e-12)
+    assert len(nearest_points(K, W, 46, 1e-9)[0]) == 43
+
+
+# ------------------------------------------------------------------------- operators and passes
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_operators_and_matrices(digits, center):
+    """A kernel matrix, and operators that stand for it, give what the samples give."""
+    X, kernel = digits[:200], RBF(0.02)
+    options = {"n_kept": 12, "block_size": 40, "random_state": 0}
+    expected = IncrementalKernelPCA(3, kernel=kernel, center=center, **options).fit(X)
+    codes, new = expected.transform(digits), kernel(digits, X)
+    model = IncrementalKernelPCA(3, kernel="precomputed", center=center, **options)
+    K = kernel(X)
+    np.testing.assert_allclose(model.fit(K).transform(new), codes, atol=1e-8)
+    np.testing.assert_array_equal(K, kernel(X))
+    given = [
+        (KernelOperator(X, kernel, center=center), digits),
+        (MatrixOperator(kernel(X), center=center), new),
+    ]
+    for operator, samples in given:
+        model.fit(operator)
+        np.testing.assert_allclose(model.transform(samples), codes, atol=1e-8)
+        np.testing.assert_allclose(model.eigenvalues_, expected.eigenvalues_, rtol=1e-8)
+
+
+def test_a_dask_operator(digits):
+    """Rows that a cluster computes do as well."""
+    da = pytest.importorskip("dask.array")
+    from akpca.distributed import DaskKernelOperator
+
+    X, options = digits[:200], {"n_kept": 12, "block_size": 100, "random_state": 0}
+    operator = DaskKernelOperator(da.from_array(X, chunks=(70, 64)), RBF(0.02))
+    model = IncrementalKernelPCA(3, kernel="precomputed", **options).fit(operator)
+    expected = IncrementalKernelPCA(3, kernel=RBF(0.02), **options).fit(X)
+    np.testing.assert_allclose(model.transform(digits), expected.transform(digits), atol=1e-8)
+
+
+def test_a_normalised_operator(digits):
+    """Eigenvalues of the matrix of spectral clustering, whose new samples have no codes."""
+    operator = NormalizedOperator(digits[:200], RBF(0.02))
+    model = IncrementalKernelPCA(3, kernel="precomputed", random_state=0).fit(operator)
+    np.testing.assert_allclose(model.eigenvalues_, np.linalg.eigvalsh(operator.dense())[:-4:-1])
+    with pytest.raises(ValueError, match="no codes for new samples"):
+        model.transform(digits)
+
+
+def test_half_of_the_kernel_is_computed(digits):
+    """A pass takes each pair of samples once."""
+
+    class Counting(RBF):
+        count = 0
+
+        def fill(self, out, *arguments):
+            Counting.count += out.size
+            super().fill(out, *arguments)
+
+    IncrementalKernelPCA(2, kernel=Counting(0.02), block_size=40, random_state=0).fit(digits)
+    assert Counting.count == 400 * (400 + 40) / 2
+
+
+def test_interrupt_and_resume(digits):
+    """An interrupt keeps the components of the samples so far; a warm start goes on, to the same
+    model as if nothing had happened, and a fit that is complete stays so."""
+
+    def interrupt(state):
+        if state.n_samples_seen == 150:
+            raise KeyboardInterrupt
+
+    for options in KERNELS["rbf"], KERNELS["linear"], dict(kernel="rbf", gamma=0.02, budget=90):
+        options = {**options, "block_size": 15, "n_kept": 10, "random_state": 0}
+        whole = IncrementalKernelPCA(3, **options).fit(digits)
+        model = IncrementalKernelPCA(3, callback=interrupt, **options)
+        with pytest.warns(ConvergenceWarning, match="interrupted after 150 of 400 samples"):
+            model.fit(digits)
+        order = np.random.RandomState(0).permutation(400)[:150]
+        first = IncrementalKernelPCA(3, **{**options, "shuffle": False}).fit(digits[order])
+        np.testing.assert_allclose(model.transform(digits), first.transform(digits), atol=1e-8)
+        assert model.n_samples_seen_ == 150
+        model.set_params(warm_start=True, callback=None)
+        for _ in range(2):
+            model.fit(digits)
+            np.testing.assert_array_equal(model.components_, whole.components_)
+            np.testing.assert_array_equal(model.transform(digits), whole.transform(digits))
+
+
+@pytest.mark.parametrize("budget", [None, 90])
+def test_a_stream_after_a_pass_that_was_stopped(digits, budget):
+    """Samples that a pass has not come to are not part of it: batches go on with others."""
+    options = {"gamma": 0.02, "block_size": 20, "budget": budget, "shuffle": False}
+    stopped = IncrementalKernelPCA(3, callback=lambda state: state.n_iter == 2, **options)
+    stopped.fit(digits[:200]).partial_fit(digits[200:])
+    expected = IncrementalKernelPCA(3, **options).fit(digits[:40]).partial_fit(digits[200:])
+    np.testing.assert_array_equal(stopped.transform(digits), expected.transform(digits))
+    # also if the budget is new
+    stopped.set_params(budget=None).fit(digits[:200])
+    stopped.set_params(budget=90).partial_fit(digits[200:230])
+    expected = IncrementalKernelPCA(3, **options).fit(digits[:40]).partial_fit(digits[200:230])
+    np.testing.assert_allclose(stopped.transform(digits), expected.transform(digits), atol=1e-9)
+
+
+def test_interrupt_of_a_pass_over_an_operator(digits):
+    """Samples of an operator that were not seen have no coefficients."""
+    operator = KernelOperator(digits, RBF(0.02))
+    matrix = MatrixOperator(RBF(0.02)(digits), center=True)
+    stop = {"callback": lambda state: state.n_samples_seen >= 100, "block_size": 50}
+    model = IncrementalKernelPCA(3, kernel="precomputed", random_state=0, **stop)
+    seen = model.fit(operator).transform(digits)
+    rows = model.fit(matrix).transform(RBF(0.02)(digits, digits))
+    np.testing.assert_allclose(rows, seen, atol=1e-8)
+    assert np.count_nonzero(model.components_.any(axis=0)) == 100
+    model.set_params(warm_start=True, callback=None).fit(matrix)
+    assert model.components_.all()
+
+
+def test_callback_sees_every_block(digits):
+    """It is told how far the pass is, with a model of the samples so far; a true answer ends it."""
+    seen = []
+
+    def callback(state):
+        assert np.isfinite(state.model.transform(digits)).all()
+        seen.append((state.n_iter, state.n_iter_max, state.n_samples_seen, state.loss))
+        return state.n_iter == 3
+
+    model = IncrementalKernelPCA(2, block_size=70, callback=callback, preimage="ridge")
+    model.fit(digits)
+    assert seen == [(1, 6, 70, None), (2, 6, 140, None), (3, 6, 210, None)]
+    assert model.n_samples_seen_ == 210
+    assert model.inverse_transform(model.transform(digits)).shape == digits.shape
+
+
+def test_order_of_the_samples(digits):
+    """The seed determines it, to the bit; without shuffling it is that of X."""
+    a, b = (IncrementalKernelPCA(3, n_kept=3, block_size=20, random_state=1) for _ in range(2))
+    np.testing.assert_array_equal(a.fit(digits).components_, b.fit(digits).components_)
+    other = clone(a).set_params(random_state=2).fit(digits)
+    assert not np.array_equal(a.eigenvalues_, other.eigenvalues_)
+    np.testing.assert_array_equal(a.set_params(shuffle=False).fit(digits).X_fit_, digits)
+
+
+# ------------------------------------------------------------------------------------- manners
+
+
+def test_preimages(digits):
+    """All decoders that know the kernel decode, with and without a budget."""
+    spread = np.mean((digits - digits.mean(axis=0)) ** 2)
+    for budget in (None, 150):
+        model = IncrementalKernelPCA(8, gamma=0.02, budget=budget, random_state=0).fit(digits)
+        codes = model.transform(digits)
+        for name in ("ridge", "fixed_point", "distance"):
+            decoded = model.inverse_transform(codes, preimage=name)
+            assert np.mean((decoded - digits) ** 2) < 0.6 * spread
+    fitted = IncrementalKernelPCA(8, gamma=0.02, preimage="ridge", random_state=0).fit(digits)
+    decoded = fitted.inverse_transform(fitted.transform(digits))
+    assert np.mean((decoded - digits) ** 2) < 0.6 * spread
+
+
+@pytest.mark.parametrize("name", ["rbf", "linear"])
+def test_the_callers_arrays_stay_apart(digits, name):
+    """Samples that are overwritten after a fit or a batch change nothing of the model."""
+    model = IncrementalKernelPCA(2, shuffle=False, preimage="ridge", **KERNELS[name])
+    for method in (model.fit, model.partial_fit):
+        X = digits[:100].copy()
+        method(X)
+        codes = model.transform(digits)
+        decoded = model.inverse_transform(codes, preimage="distance")
+        X[:] = 7
+        np.testing.assert_array_equal(model.transform(digits), codes)
+        again = model.inverse_transform(codes, preimage="distance")
+        np.testing.assert_array_equal(again, decoded)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [
+        (dict(n_kept=1), "n_kept=1 must be at least n_components=2"),
+        (dict(budget=3), "budget=3 must be at least 2 \\* n_components = 4"),
+        (dict(n_components=30), "n_components=30 must not be larger than the 20 samples of X"),
+        (dict(block_size=0), "block_size"),
+        (dict(kernel="precomputed"), "must be a square matrix"),
+    ],
+)
+def test_bad_arguments(digits, parameters, match):
+    """Each bad argument is named in the error."""
+    with pytest.raises(ValueError, match=match):
+        IncrementalKernelPCA(**parameters).fit(digits[:20])
+
+
+def test_bad_calls(digits):
+    """A stream takes samples, and a warm start the data of the pass that it goes on with."""
+    with pytest.raises(ValueError, match="needs samples, not kernel='precomputed'"):
+        IncrementalKernelPCA(kernel="precomputed").partial_fit(digits)
+    with pytest.raises(ValueError, match="an operator needs kernel='precomputed', not 'rbf'"):
+        IncrementalKernelPCA().fit(KernelOperator(digits, RBF()))
+    model = IncrementalKernelPCA(warm_start=True, random_state=0).fit(digits)
+    with pytest.raises(ValueError, match="X has 300, and the last one was over 400 samples"):
+        model.fit(digits[:300])
+    with pytest.raises(ValueError, match="X has 400, and the last one was over a stream"):
+        model.partial_fit(digits).fit(digits)
+
+
+def test_kernels_that_are_not_positive(digits):
+    """A kernel that is no inner product is refused, and named."""
+    model = IncrementalKernelPCA(2, kernel="sigmoid", gamma=1, coef0=-1, random_state=0)
+    with pytest.raises(ValueError, match=r"kernel=Sigmoid.* on X .*not positive semi-definite"):
+        model.fit(digits)
+
+
+def test_values_that_overflow(digits):
+    """They are reported as such, without further warnings, and leave no trace."""
+    model = IncrementalKernelPCA(2, kernel="poly", degree=30, random_state=0).fit(digits[:100])
+    before = model.transform(digits)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for method in (model.fit, model.partial_fit):
+            with pytest.raises(ValueError, match="gives NaN or infinity on X: scale the data"):
+                method(1e12 * digits)
+        with pytest.raises(ValueError, match="gives NaN or infinity on X: scale the data"):
+            X = (digits * 1e18).astype(np.float32)
+            IncrementalKernelPCA(2, kernel="linear", center=False).fit(X)
+    np.testing.assert_array_equal(model.transform(digits), before)
+
+
+@pytest.mark.parametrize("budget", [None, 90])
+def test_scales_of_the_kernel(digits, budget):
+    """Very small and large kernel values are as good as others."""
+    model = IncrementalKernelPCA(2, kernel="poly", degree=2, coef0=0, budget=budget, shuffle=False)
+    expected = model.fit(digits).components_
+    for exponent in (-200, 200):
+        scaled = model.fit(np.ldexp(digits, exponent)).components_
+        np.testing.assert_allclose(np.ldexp(scaled, 2 * exponent), expected, rtol=1e-6, atol=1e-9)
+    assert not model.fit_transform(np.zeros((120, 4))).any()
+
+
+def test_progress_is_shown(digits, capsys):
+    """verbose shows a bar over the blocks, and nothing is shown without."""
+    IncrementalKernelPCA(2, random_state=0).fit(digits)
+    assert capsys.readouterr() == ("", "")
+    IncrementalKernelPCA(2, random_state=0, verbose=True).fit(digits)
+    assert "merge" in capsys.readouterr().err
