@@ -20,13 +20,12 @@ import math
 import os
 import zipfile
 from dataclasses import dataclass, replace
-from http.client import HTTPException
 from numbers import Integral
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
-import sklearn.datasets
 from sklearn.utils import Bunch, check_random_state
 
 from akpca import mocap
@@ -331,6 +330,13 @@ def _as_floats(X: np.ndarray) -> np.ndarray:
     return X if X.dtype.kind == "f" else X.astype(np.float64)
 
 
+def _sklearn_datasets() -> ModuleType:
+    """Return scikit-learn's module, which reads files and the web: a tenth of a second to load."""
+    import sklearn.datasets
+
+    return sklearn.datasets
+
+
 # Bundled and generated data sets. Loaders take a random state, whether or not they need one, and
 # return X, y, the image shape and the description.
 
@@ -344,18 +350,18 @@ def _circles(random_state: RandomLike) -> _Loaded:
 
 
 def _swiss_roll(random_state: RandomLike) -> _Loaded:
-    X, position = sklearn.datasets.make_swiss_roll(1500, random_state=random_state)
+    X, position = _sklearn_datasets().make_swiss_roll(1500, random_state=random_state)
     return X, position, None, "scikit-learn's Swiss roll; y is the position along it."
 
 
 def _digits(_: RandomLike) -> _Loaded:
-    X, y = sklearn.datasets.load_digits(return_X_y=True)
+    X, y = _sklearn_datasets().load_digits(return_X_y=True)
     return X / 16, y, (8, 8), "Handwritten digits, bundled with scikit-learn."
 
 
 def _patches(random_state: RandomLike) -> _Loaded:
     try:
-        photos = [sklearn.datasets.load_sample_image(f) for f in ("china.jpg", "flower.jpg")]
+        photos = [_sklearn_datasets().load_sample_image(f) for f in ("china.jpg", "flower.jpg")]
     except ImportError as error:
         raise _missing_package("patches", "pillow") from error
     rng = generator(random_state)
@@ -583,11 +589,13 @@ def _what_to_put_where(name: str, reason: str) -> str:
 
 def _download(name: str) -> Bunch:
     """Call a fetcher of scikit-learn; if it fails or there is none, say how to do without it."""
+    from http.client import HTTPException
+
     external = _EXTERNAL[name]
     if not external.fetcher:
         raise FileNotFoundError(_what_to_put_where(name, "there is no download for it"))
     try:
-        return getattr(sklearn.datasets, external.fetcher)(**(external.options or {}))
+        return getattr(_sklearn_datasets(), external.fetcher)(**(external.options or {}))
     except ImportError as error:
         raise _missing_package(name, error.name or "pandas or pillow") from error
     except (OSError, HTTPException, EOFError, ValueError) as error:

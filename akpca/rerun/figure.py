@@ -31,7 +31,7 @@ def _is_numeric(column: pd.Series) -> bool:
 def draw_sweep(
     frame: pd.DataFrame, swept: Sequence[str], names: Sequence[str], path: Path
 ) -> list[str]:
-    """Draw results of a sweep, and return the names of those that were drawn.
+    """Draw results of a sweep, and return the names of those that were drawn, twelve at most.
 
     The first swept parameter is the horizontal axis, and each combination of the others has a
     curve. A swept `seed` is neither, unless it is alone: the curve is the mean over the seeds and
@@ -41,46 +41,50 @@ def draw_sweep(
 
     from akpca import plotting
 
+    plotting.use_style()
     axis, *others = [name for name in swept if name != "seed"] or list(swept)
     names = list(names)[:MAX_PANELS]
-    columns = min(3, max(len(names), 1))
-    rows = -(-len(names) // columns) or 1
-    plotting.use_style()
-    figure = Figure(figsize=(4 * columns, 3 * rows), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    columns = min(3, len(names))
+    rows = -(-len(names) // columns)
+    canvas = Figure(figsize=(4 * columns, 3 * rows), layout="constrained")
+    panels = canvas.subplots(rows, columns, squeeze=False).ravel()
     for panel, name in zip(panels, names, strict=False):
-        _draw_panel(panel, frame, axis, others, name)
+        places, ticks = _places(frame[axis])
+        panel.set_xticks(list(ticks), list(ticks.values()), rotation=0 if len(ticks) < 7 else 45)
+        panel.set(xlabel=axis, title=name)
+        for label, part in _curves(frame, others):
+            _draw_curve(panel, places[part], frame[name][part], label)
     for panel in panels[len(names) :]:
         panel.set_axis_off()
     if others:
         panels[0].legend(fontsize="small")
-    figure.savefig(path, dpi=120)
+    canvas.savefig(path, dpi=120)
     return names
 
 
-def _draw_panel(
-    panel: Any, frame: pd.DataFrame, axis: str, others: Sequence[str], name: str
-) -> None:
-    """Draw one result over one parameter, with a curve for each combination of the others."""
-    texts = frame[axis].map(str)
-    numeric = _is_numeric(frame[axis])
-    positions = (
-        frame[axis] if numeric else texts.map({t: i for i, t in enumerate(dict.fromkeys(texts))})
-    )
-    label = (
-        frame[list(others)].map(str).agg(", ".join, axis=1) if others else texts.map(lambda _: "")
-    )
-    for curve in dict.fromkeys(label):
-        rows = label == curve
-        groups = frame[name][rows].astype(float).groupby(positions[rows])
-        mean, low, high = groups.mean(), groups.min(), groups.max()
-        x = mean.index.to_numpy(float)
-        text = ", ".join(f"{o} = {v}" for o, v in zip(others, curve.split(", "), strict=False))
-        (line,) = panel.plot(x, mean, marker="o", label=text or None)
-        if (groups.count() > 1).any():
-            panel.fill_between(x, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
-    if numeric:
-        panel.set_xticks(np.unique(positions)[:8])
-    else:
-        panel.set_xticks(range(len(set(texts))), list(dict.fromkeys(texts)), rotation=20)
-    panel.set(xlabel=axis, title=name)
+def _places(column: pd.Series) -> tuple[pd.Series, dict[float, str]]:
+    """Return where the values of a parameter are on the axis, and the labels of these places."""
+    values = column if _is_numeric(column) else column.map(str)
+    order = sorted(set(values)) if _is_numeric(column) else list(dict.fromkeys(values))
+    places = order if _is_numeric(column) else range(len(order))
+    where = dict(zip(order, places, strict=True))
+    return values.map(where), {place: str(value) for value, place in where.items()}
+
+
+def _curves(frame: pd.DataFrame, others: Sequence[str]) -> list[tuple[str, Any]]:
+    """Return a label and the rows of each combination of the other parameters."""
+    labels = [
+        ", ".join(f"{name} = {value}" for name, value in zip(others, row, strict=True))
+        for row in frame[list(others)].itertuples(index=False)
+    ] or [""] * len(frame)
+    return [(label, np.array(labels) == label) for label in dict.fromkeys(labels)]
+
+
+def _draw_curve(panel: Any, places: pd.Series, values: pd.Series, label: str) -> None:
+    """Draw the mean of the values at each place, and their range where there are several."""
+    groups = values.astype(float).groupby(places.astype(float))
+    mean, x = groups.mean(), groups.mean().index
+    (line,) = panel.plot(x, mean, marker="o", label=label or None)
+    if groups.count().max() > 1:
+        low, high = groups.min(), groups.max()
+        panel.fill_between(x, low, high, color=line.get_color(), alpha=0.2, linewidth=0)

@@ -102,7 +102,8 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 def _slug(text: str) -> str:
     """Return a text as the end of a name: "KHA/et*" is kha_et_star, not the kha_et of "KHA/et"."""
-    return re.sub(r"[^0-9a-z]+", "_", text.lower().replace("*", " star")).strip("_")
+    text = text.lower().replace("*", " star").replace("'", "")
+    return re.sub(r"[^0-9a-z]+", "_", text).strip("_")
 
 
 def _plain(name: str, value: Any) -> Any:
