@@ -130,7 +130,7 @@ def test_values_of_a_sweep():
     assert grid_values("n", declared, [("t", "1,2")]) == {"t": [[1, 2]]}
 
 
-@pytest.mark.parametrize("given", [[("k", "1,1")], [("k", "1"), ("k", "2")], [("k", ",")]])
+@pytest.mark.parametrize("given", [[("k", "1,01")], [("k", "1"), ("k", "2")], [("k", ",")]])
 def test_nothing_is_given_twice_or_empty(given):
     with pytest.raises(UsageError, match=r"given (twice|no value)"):
         grid_values("n", {"k": parameter("int")}, given)
@@ -203,6 +203,22 @@ def test_other_files_are_no_notebooks_with_parameters(text, tmp_path, nothing_ru
     path.write_text(text or json.dumps({"cells": [], "metadata": {}}))
     assert command_line.main(["run", str(path)]) == 2
     assert re.search("is not a notebook|no cell tagged 'parameters'", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("out", ["notebooks", "notebooks/01_pca.ipynb"])
+def test_a_chapter_never_overwrites_itself(out, nothing_runs, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    assert command_line.main(["run", "01", "--out", out]) == 2
+    assert f"--out {out} would overwrite" in capsys.readouterr().err
+
+
+def test_a_scheduler_that_does_not_answer_is_named(tiny, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(sweeping, "CONNECT_SECONDS", 0.5)
+    monkeypatch.chdir(tmp_path)
+    arguments = ["sweep", str(tiny), "-p", "k", "1", "--scheduler", "tcp://127.0.0.1:1"]
+    assert command_line.main(arguments) == 2
+    assert "no dask scheduler answers at tcp://127.0.0.1:1" in capsys.readouterr().err
 
 
 def test_without_papermill_there_is_advice(tiny, nothing_runs, monkeypatch, capsys):
@@ -506,8 +522,10 @@ def test_own_data_run_through_chapters(chapter, complete, tmp_path):
     result = call(tmp_path, "run", chapter, *options, "--quiet")
     assert result.returncode == 0, result.stderr
     (output,) = (tmp_path / "runs").iterdir()
-    said = output.read_text()
-    assert ("has no labels y" in said) == ("has no image_shape" in said) == (not complete)
+    cells = nbformat.read(output, as_version=4).cells
+    said = "".join(o.get("text", "") for cell in cells for o in cell.get("outputs", []))
+    assert ("mine.npz has no labels y" in said) == (not complete)
+    assert ("mine.npz has no image_shape" in said) == (not complete)
     row = akpca.results(output).iloc[0]
     assert row["chapter"] == chapter
     errors = row.filter(like="error").to_numpy(float)
