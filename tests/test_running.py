@@ -291,6 +291,25 @@ def test_only_a_complete_run_of_the_notebook_as_it_is_counts_as_done(tiny, tmp_p
     assert not running.is_done(task)
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_keeps_what_was_done(error, tiny, tmp_path, monkeypatch):
+    """As a failure does, and an earlier output stays as it was."""
+    papermill = pytest.importorskip("papermill")
+
+    def interrupted(source, output, *_, **__):
+        Path(output).write_text("half")
+        raise error
+
+    monkeypatch.setattr(papermill, "execute_notebook", interrupted)
+    task = running.Task(tiny, tmp_path / "runs" / "a.ipynb", {}, tmp_path)
+    task.output.parent.mkdir()
+    task.output.write_text("earlier")
+    with pytest.raises(error):
+        running.run_task(task)
+    found = {path.name: path.read_text() for path in task.output.parent.iterdir()}
+    assert found == {"a.ipynb": "earlier", "a.failed.ipynb": "half"}
+
+
 def test_the_grid_has_all_combinations(tiny, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tasks = sweeping.grid_tasks(tiny, {"k": [1, 2], "seed": [0, 1, 2]}, Path("out"))
