@@ -51,8 +51,10 @@ def run_command(options: argparse.Namespace) -> int:
     values = run_values(notebook.stem, parameters, options.parameter)
     out = Path(options.out)
     output = out if out.suffix == ".ipynb" else out / output_name(notebook, values)
-    check_packages()
     task = Task(notebook, output.resolve(), values, Path.cwd())
+    if task.output == notebook:
+        raise UsageError(f"--out {options.out} would overwrite {notebook}")
+    check_packages()
     print(task.label, flush=True)
     outcome = run_task(task, progress_bar=not options.quiet)
     return report(outcome, output.with_name(outcome.path.name))

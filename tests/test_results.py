@@ -135,6 +135,7 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
     (tmp_path / "broken.ipynb").write_text("{")
     with pytest.raises(ValueError, match=r"broken\.ipynb is not a notebook"):
         results(tmp_path)
+    (tmp_path / "broken.ipynb").unlink()
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"results.. needs pandas"):
         results(tmp_path)

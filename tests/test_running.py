@@ -130,7 +130,7 @@ def test_values_of_a_sweep():
     assert grid_values("n", declared, [("t", "1,2")]) == {"t": [[1, 2]]}
 
 
-@pytest.mark.parametrize("given", [[("k", "1,1")], [("k", "1"), ("k", "2")], [("k", ",")]])
+@pytest.mark.parametrize("given", [[("k", "1,01")], [("k", "1"), ("k", "2")], [("k", ",")]])
 def test_nothing_is_given_twice_or_empty(given):
     with pytest.raises(UsageError, match=r"given (twice|no value)"):
         grid_values("n", {"k": parameter("int")}, given)
@@ -205,6 +205,22 @@ def test_other_files_are_no_notebooks_with_parameters(text, tmp_path, nothing_ru
     assert re.search("is not a notebook|no cell tagged 'parameters'", capsys.readouterr().err)
 
 
+@pytest.mark.parametrize("out", ["notebooks", "notebooks/01_pca.ipynb"])
+def test_a_chapter_never_overwrites_itself(out, nothing_runs, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    assert command_line.main(["run", "01", "--out", out]) == 2
+    assert f"--out {out} would overwrite" in capsys.readouterr().err
+
+
+def test_a_scheduler_that_does_not_answer_is_named(tiny, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(sweeping, "CONNECT_SECONDS", 0.5)
+    monkeypatch.chdir(tmp_path)
+    arguments = ["sweep", str(tiny), "-p", "k", "1", "--scheduler", "tcp://127.0.0.1:1"]
+    assert command_line.main(arguments) == 2
+    assert "no dask scheduler answers at tcp://127.0.0.1:1" in capsys.readouterr().err
+
+
 def test_without_papermill_there_is_advice(tiny, nothing_runs, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "papermill", None)
     assert command_line.main(["run", str(tiny)]) == 2
@@ -273,6 +289,25 @@ def test_only_a_complete_run_of_the_notebook_as_it_is_counts_as_done(tiny, tmp_p
     done_run(tiny, task.output, k=3)
     tiny.write_text(tiny.read_text().replace("time.sleep(pause)", "pass"))
     assert not running.is_done(task)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_keeps_what_was_done(error, tiny, tmp_path, monkeypatch):
+    """As a failure does, and an earlier output stays as it was."""
+    papermill = pytest.importorskip("papermill")
+
+    def interrupted(source, output, *_, **__):
+        Path(output).write_text("half")
+        raise error
+
+    monkeypatch.setattr(papermill, "execute_notebook", interrupted)
+    task = running.Task(tiny, tmp_path / "runs" / "a.ipynb", {}, tmp_path)
+    task.output.parent.mkdir()
+    task.output.write_text("earlier")
+    with pytest.raises(error):
+        running.run_task(task)
+    found = {path.name: path.read_text() for path in task.output.parent.iterdir()}
+    assert found == {"a.ipynb": "earlier", "a.failed.ipynb": "half"}
 
 
 def test_the_grid_has_all_combinations(tiny, tmp_path, monkeypatch):
@@ -506,8 +541,10 @@ def test_own_data_run_through_chapters(chapter, complete, tmp_path):
     result = call(tmp_path, "run", chapter, *options, "--quiet")
     assert result.returncode == 0, result.stderr
     (output,) = (tmp_path / "runs").iterdir()
-    said = output.read_text()
-    assert ("has no labels y" in said) == ("has no image_shape" in said) == (not complete)
+    cells = nbformat.read(output, as_version=4).cells
+    said = "".join(o.get("text", "") for cell in cells for o in cell.get("outputs", []))
+    assert ("mine.npz has no labels y" in said) == (not complete)
+    assert ("mine.npz has no image_shape" in said) == (not complete)
     row = akpca.results(output).iloc[0]
     assert row["chapter"] == chapter
     errors = row.filter(like="error").to_numpy(float)

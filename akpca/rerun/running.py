@@ -151,6 +151,10 @@ def run_task(task: Task, progress_bar: bool = False) -> Outcome:
         error = _last_lines(exception)
     except Exception as exception:  # a dead kernel, a full disk: say so, go on with other runs
         error = f"{type(exception).__name__}: {exception}"
+    except BaseException:  # the user's interrupt, or a polite kill
+        if scratch.exists():
+            os.replace(scratch, failed)
+        raise
     path = failed if error else task.output
     if scratch.exists():
         os.replace(scratch, path)

@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from akpca.rerun.results import run_of, to_frame
 from akpca.rerun.running import Outcome, Task, output_name, run_task
+from akpca.rerun.values import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["collect", "grid_tasks", "run_local", "run_on_cluster", "write_whole"]
 
+CONNECT_SECONDS = 5
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -80,9 +82,16 @@ def run_on_cluster(tasks: Sequence[Task], scheduler: str) -> Iterator[tuple[Task
 
     The workers must see the files under the same paths, and have akpca installed.
     """
-    from distributed import Client, as_completed
+    try:
+        from distributed import Client, as_completed
 
-    with Client(scheduler, timeout=10) as client:
+        client = Client(scheduler, timeout=CONNECT_SECONDS)
+    except ImportError as error:
+        message = f'{error.name} is not installed: pip install "akpca[distributed]"'
+        raise UsageError(message) from error
+    except (OSError, ValueError) as error:  # a TimeoutError is an OSError
+        raise UsageError(f"no dask scheduler answers at {scheduler}: {error}") from error
+    with client:
         futures = client.map(run_task, tasks, pure=False, retries=0)
         by_key = {future.key: task for future, task in zip(futures, tasks, strict=True)}
         for future in as_completed(futures):

@@ -52,10 +52,13 @@ def grid_values(
 
     Where a value has commas itself, as lists have, semicolons separate: ``"5,10; 20"`` is two.
     """
-    return {
-        key: [_checked(name, parameters, key, part) for part in _parts(parameters[key], text)]
-        for key, text in _known(name, parameters, given)
-    }
+    grid = {}
+    for key, text in _known(name, parameters, given):
+        values = [_checked(name, parameters, key, part) for part in _parts(parameters[key], text)]
+        if twice := [value for value in values if values.count(value) > 1]:
+            raise UsageError(f"{key}={twice[0]} is given twice")
+        grid[key] = values
+    return grid
 
 
 def _known(
@@ -108,8 +111,6 @@ def _parts(parameter: Parameter, text: str) -> list[str]:
     parts = [part.strip() for part in text.split(separator) if part.strip()]
     if not parts:
         raise UsageError(f"the parameter {parameter.name!r} is given no value")
-    if twice := [part for part in parts if parts.count(part) > 1]:
-        raise UsageError(f"{parameter.name}={twice[0]} is given twice")
     return parts
 
 
