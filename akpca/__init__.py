@@ -6,6 +6,7 @@ Where to find what, each room knowing only those above it:
 room                  what lives there                                              chapters
 ===================== ============================================================= ==========
 datasets, mocap       data by name or file, splits, scaling, noise; motion capture  all
+own_data              files of one's own: .npz, .npy, .csv                          all
 kernels               k(x, y) as objects, their sums and products; centring         02, 03
 eigen, pca            leading eigenpairs; PCA                                       01
 operators             kernel matrices as SciPy linear operators                     04
@@ -22,6 +23,7 @@ reference             the papers' algorithms line by line: read it first        
 metrics, plotting     errors, and the figures of the chapters                       all
 sentences             the findings of the chapters in words                         all
 experiments           what chapters measure in the papers' experiments              06, 07
+rerun                 chapters run again, many times; their results as one table    all
 ===================== ============================================================= ==========
 
 What is the same everywhere:
@@ -51,6 +53,7 @@ from .metrics import reconstruction_error, relative_error
 from .nystrom import NystromKernelPCA
 from .operators import KernelOperator
 from .pca import LinearCode, pca
+from .rerun import results
 
 __version__ = "0.1.0"
 
@@ -72,4 +75,5 @@ __all__ = [
     "pca",
     "reconstruction_error",
     "relative_error",
+    "results",
 ]

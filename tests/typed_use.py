@@ -3,6 +3,9 @@
 Checked by mypy in ``test_types.py``, and executed there as well, so that it is no fiction.
 """
 
+from tempfile import TemporaryDirectory
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +26,7 @@ from akpca import (
     pca,
     reconstruction_error,
     relative_error,
+    results,
 )
 from akpca.datasets import add_gaussian_noise, add_speckle, balanced_split, scale_by_max_norm
 from akpca.eigen import leading_eigenpairs
@@ -33,6 +37,7 @@ from akpca.operators import MatrixOperator
 from akpca.parameters import check_number
 from akpca.preimage import RidgePreimage
 from akpca.progress import FitProgress
+from akpca.rerun import emit_results
 
 Array = NDArray[np.float64]
 
@@ -130,6 +135,12 @@ def estimators(X: Array, X_test: Array, kernel: Kernel) -> dict[str, float]:
     return errors
 
 
+def table(errors: dict[str, float]) -> int:
+    emitted: dict[str, Any] = emit_results(error=errors)
+    with TemporaryDirectory() as folder:
+        return len(results(folder)) + len(emitted)
+
+
 def main() -> None:
     X, X_test = data()
     kernel = kernels(X)
@@ -137,6 +148,7 @@ def main() -> None:
     assert linear(X) < 1e-12
     assert operators(X, kernel) > 0
     assert gains(np.asarray(RBF(0.5)(X))) > 0
+    assert table(errors) == len(errors)
     assert all(error >= 0 for error in errors.values())
     print(*errors)
 

@@ -16,6 +16,7 @@ goes further: the decoder is a regression in a kernel of codes, and the code wha
 `objectives`    the two losses, their gradients, and the decoder, for a batch
 `optimizers`    SGD, SVRG and Adam
 `ridge`         the decoder in closed form, and the search for codes
+`cleaning`      regressions from noisy samples to clean ones, which that decoder is learned from
 `network`       `Autoencoder`, a plain deep network to compare with
 =============== ================================================================================
 """

@@ -92,7 +92,12 @@ class Coordinates:
         elif noise == "speckle":
             X[rng.random_sample(X.shape) < level] = 0
         else:
-            X = noise(X, rng)
+            shape, X = X.shape, np.asarray(noise(X, rng))
+            if X.shape != shape or not np.isfinite(X).all():
+                raise ValueError(
+                    f"noise must return finite samples of the shape it gets, {shape}; it returned "
+                    f"{'others' if X.shape == shape else X.shape}"
+                )
         return self.forward(X, Z.dtype)
 
     def matrices(self, T: np.ndarray) -> np.ndarray:

@@ -18,6 +18,7 @@ from ..pca import principal_axes
 from ..progress import FitProgress, warn_user
 from ..threads import one_blas_thread
 from . import heuristics
+from .cleaning import Cleaner, cleaned_copies
 from .coordinates import Coordinates
 from .models import DenseModel, Span, SpanModel
 from .optimizers import OPTIMIZERS
@@ -42,7 +43,6 @@ DESCENT = {
     "early_stopping": False,
     "warm_start": False,
     "penalty": None,
-    "noise": None,
 }
 
 
@@ -197,33 +197,51 @@ class _Autoencoder(Encoder):
         """Learn a decoder in closed form, and its codes; return False if PCA loses nothing."""
         n_rounds = heuristics.N_ROUNDS if self.n_epochs is None else self.n_epochs
         coordinates, Z, basis = self._begin_ridge(X, rng, dtype)
+        cleaner, cleaned, lost = self._clean(Z, coordinates, rng)
 
         def callback(result):
-            self._keep(coordinates, result, X.dtype)
+            self._keep(coordinates, result, X.dtype, cleaner)
             state = FitProgress(result.n_iter, n_rounds, self.loss_curve_[-1], self)
             return self.callback(state)
 
-        flops = block_flops(Z, self.n_components)
+        flops = block_flops(cleaned, self.n_components)
         with one_blas_thread(flops=flops):
             result = learn(
-                Z,
+                cleaned,
                 self.n_components,
                 basis,
                 n_rounds,
                 unit=coordinates.scale**2,
-                turned=coordinates.axes is not None,
+                # what is cleaned does not vary along the axes of what is not
+                turned=coordinates.axes is not None and cleaner is None,
                 rng=rng,
+                n_distinct=len(Z),
+                lost=lost,
                 title=type(self).__name__ if self.verbose else None,
                 callback=callback if self.callback else None,
             )
         if result is not None:
-            self._keep(coordinates, result, X.dtype)
+            self._keep(coordinates, result, X.dtype, cleaner)
         elif self.decoder == "ridge":
+            of_noisy = "" if cleaner is None else ", and of what can be told of noisy samples,"
             raise ValueError(
-                f"n_components={self.n_components} must be less than the rank of X for "
+                f"n_components={self.n_components} must be less than the rank of X{of_noisy} for "
                 "decoder='ridge': PCA loses nothing; use decoder='auto'"
             )
         return result is not None
+
+    def _clean(self, Z, coordinates, rng):
+        """Return what cleans noisy samples, what it makes of those that are Z, and its error."""
+        if self.noise is None or self.noise_level == 0:
+            return None, Z, 0.0
+
+        def noise(Z, rng):
+            return coordinates.corrupted(Z, rng, self.noise, self.noise_level)
+
+        n_axes = max(heuristics.CLEANED_AXES, 4 * self.n_components)
+        turned = coordinates.axes is not None
+        cleaner = Cleaner.learn(Z, noise, n_axes, turned=turned, rng=rng)
+        return cleaner, *cleaned_copies(cleaner, Z, noise, rng)
 
     @fit_method
     def partial_fit(self, X, y=None) -> Self:
@@ -294,10 +312,12 @@ class _Autoencoder(Encoder):
         if not self.constant_:
             _check_signs(X, type(self).__name__)
         model = self._model.astype(X.dtype)
+        cleaner = self._cleaner and self._cleaner.astype(X.dtype)
         codes = np.empty((len(X), model.n_components), X.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             for rows in gen_batches(len(X), BLOCK_ROWS):
-                codes[rows] = model.encode(self._coordinates.forward(X[rows], X.dtype))
+                Z = self._coordinates.forward(X[rows], X.dtype)
+                codes[rows] = model.encode(Z if cleaner is None else cleaner.clean(Z))
             codes *= self.scale_**model.degree
         why = "codes are squares of samples" if model.degree == 2 else "codes grow with samples"
         self._check_range(codes, X, why)
@@ -484,8 +504,9 @@ class _Autoencoder(Encoder):
         names = ("objective", "batch_size", "noise", "noise_level")
         return {"rate": rate, "penalty": penalty, **{name: getattr(self, name) for name in names}}
 
-    def _keep(self, coordinates, result, dtype):
+    def _keep(self, coordinates, result, dtype, cleaner=None):
         """Make these the fitted model and attributes."""
+        self._cleaner = cleaner and cleaner.astype(dtype)
         self._coordinates, self._model = coordinates, result.model.copy(dtype)
         self.mean_, self.scale_ = coordinates.mean, coordinates.scale
         self.constant_ = coordinates.constant
@@ -531,7 +552,7 @@ class AKPCA(_Autoencoder):
     decoder : {'auto', 'ridge', 'eigenvector'}, default='auto'
         'ridge' needs k below n - 1, d and the rank of X, and takes all samples at once. It has no
         descent: it refuses other values than the defaults of the parameters from `objective` to
-        `noise`, but for `precision`, `n_epochs` and those of early stopping. 'auto' is 'ridge'
+        `penalty`, but for `precision`, `n_epochs` and those of early stopping. 'auto' is 'ridge'
         where that is possible, else 'eigenvector'.
     objective : {'reconstruction', 'spectral'}, default='reconstruction'
         ||g(f(x)) - x||^2, (15) of the report, or the surrogate ||M - x x^T||_2, (18), which the
@@ -575,7 +596,8 @@ class AKPCA(_Autoencoder):
         relative length of its steps; None is 0.15, or 0 for the spectral objective.
     noise : {'gaussian', 'speckle'} or callable, default=None
         Corrupt the samples that are encoded, anew in each step, but not those to be rebuilt; a
-        callable gets samples and a ``RandomState`` and returns corrupted samples.
+        callable gets samples and a ``RandomState`` and returns corrupted samples. With 'ridge',
+        all that is encoded is taken to be noisy, and cleaned first: see the notes.
     noise_level : float, default=0.1
         Standard deviation in the units of X, or probability that speckle sets an entry to 0.
     random_state : int, RandomState instance or None, default=None
@@ -590,7 +612,8 @@ class AKPCA(_Autoencoder):
     ----------
     encoder_, decoder_ : ndarray of shape (n_components, D, D)
         The symmetric matrices A_j and B_j, in the units of X; D is d, or d + 1 with an offset.
-        With 'ridge' there are no B_j, and A_j says where the search for a code begins.
+        With 'ridge' there are no B_j, and A_j says where the search for a code begins; with
+        noise, from what a cleaned sample is.
     inverse_centers_, dual_coef_ : ndarray of shape (p, n_components), (p, d)
         The c and their weights, with 'ridge' only; without any, the decoder is that of PCA.
     decoder_offset_ : ndarray of shape (D, D)
@@ -603,7 +626,8 @@ class AKPCA(_Autoencoder):
     monitor_curve_ : list of float
         Mean ||g(f(x)) - x||^2 at the start and after each epoch, of the part held out or of (at
         most 500) samples; the iterate where it is least is kept, and `partial_fit` has none. With
-        'ridge', that of the samples of each round, of which the last is kept.
+        'ridge', that of the samples of each round, of which the last is kept; with noise, what
+        cleaning has lost, plus what the code loses of cleaned samples.
     gap_curve_ : list of float
         The median of lambda_2 / lambda_1 there: near 1, the decoder's answer is hardly defined.
         Empty with 'ridge'.
@@ -638,6 +662,17 @@ class AKPCA(_Autoencoder):
     mostly, but not always, have near codes. A code takes 16 gradient steps of 4 p r operations,
     where r is 100 or 4 k, the number of principal axes that decide about it; codes of some ten
     thousand samples take seconds.
+
+    With noise, x~ in place of x, 'ridge' learns x^ = E[x | x~] and the autoencoder of x^, which
+    together are best, as E ||g(f(x~)) - x||^2 = E ||x^ - x||^2 + E ||g(f(x~)) - x^||^2: see
+    :mod:`.cleaning`. What cleans is a linear regression and two in the kernel of the decoder, with
+    at most 2,000 centres, along at most 200 principal axes, or 4 k. They see 50,000 noisy samples,
+    or as many as there are if that is more (20 copies of each sample at most), and their ridges are
+    those that suit a tenth of the samples best, or 500, which are held out. The autoencoder is
+    learned from up to five cleaned copies, 15,000 samples, and has the memory of so many. That
+    takes two to four times as long as without noise, and cleaning takes far less than the search
+    for codes. On 3,500 digits a class the error is that of a deep autoencoder trained with the same
+    noise for as long, or less.
 
     References
     ----------

@@ -30,7 +30,17 @@ from . import heuristics
 from .models import Span
 from .training import Result
 
-__all__ = ["Products", "RidgeDecoder", "RidgeModel", "block_flops", "learn", "nearest"]
+__all__ = [
+    "Products",
+    "Regression",
+    "RidgeDecoder",
+    "RidgeModel",
+    "along",
+    "block_flops",
+    "learn",
+    "nearest",
+    "solve",
+]
 
 # Samples that are searched, and regressed, at a time: with 3,000 centres, the kernel values of a
 # thousand are 12 MB in single precision.
@@ -58,31 +68,17 @@ class RidgeDecoder:
 
     @classmethod
     def fit(cls, Y: np.ndarray, Z: np.ndarray, n_centers: int, ridge: float, rng) -> RidgeDecoder:
-        """Return the regression of samples Z, shape (n, D), on codes, shape (n, k).
-
-        The penalty of a weight of a centre is `ridge` times the summed variance of the p kernel
-        values, whatever n is: the more samples, the less it matters.
-        """
+        """Return the regression of samples Z, shape (n, D), on codes, shape (n, k)."""
         n, k = Y.shape
         # without weights for them, there is no need of centres
-        p, dtype = min(n_centers, n) if np.isfinite(ridge) else 0, Y.dtype
+        p = min(n_centers, n) if np.isfinite(ridge) else 0
         centers = Y[rng.permutation(n)[:p]]
-        size = p + k + 1
-        empty = np.zeros((size, 0), dtype)
-        decoder = cls(centers, heuristics.code_gamma(k), np.zeros(p, dtype), empty)
-        level = decoder.features(Y[:SEARCH_ROWS])[:, :p].mean(axis=0)
-        decoder = replace(decoder, level=level)
-        gram, moments = np.zeros((size, size)), np.zeros((size, Z.shape[1]))
+        regression = Regression(centers, heuristics.code_gamma(k), Y[:SEARCH_ROWS], Z.shape[1])
         # other threads would wait while kernel values are computed, but for sums that take seconds
-        with one_blas_thread(flops=0.0 if n * size**2 < LONG_SUM else np.inf):
+        with one_blas_thread(flops=regression.flops(n)):
             for rows in gen_batches(n, FIT_ROWS):
-                F = decoder.features(Y[rows])
-                gram += F.T @ F
-                moments += F.T @ Z[rows]
-        penalties = np.full(size, n * LEAST_RIDGE)
-        if p:
-            penalties[:p] = ridge * np.trace(gram[:p, :p]) / n
-        return replace(decoder, weights=_solve(gram, moments, penalties).astype(dtype))
+                regression.add(Y[rows], Z[rows])
+        return regression.solved(ridge)
 
     def astype(self, dtype: np.dtype) -> RidgeDecoder:
         """Return the decoder in another precision."""
@@ -178,6 +174,45 @@ class RidgeDecoder:
         return Y, errors
 
 
+class Regression:
+    """Sums over samples, block by block, that a `RidgeDecoder` to `n_outputs` numbers is made of.
+
+    The mean of kernel values is that of `some` codes, shape (n, k).
+    """
+
+    def __init__(self, centers: np.ndarray, gamma: float, some: np.ndarray, n_outputs: int):
+        (p, k), dtype = centers.shape, centers.dtype
+        size = p + k + 1
+        empty = RidgeDecoder(centers, gamma, np.zeros(p, dtype), np.zeros((size, 0), dtype))
+        self.decoder = replace(empty, level=empty.features(some)[:, :p].mean(axis=0))
+        self.gram, self.moments = np.zeros((size, size)), np.zeros((size, n_outputs))
+        self.n_samples = 0
+
+    def flops(self, n: int) -> float:
+        """Return 0 if sums over n samples take too short a time for several threads, else inf."""
+        return 0.0 if n * len(self.gram) ** 2 < LONG_SUM else np.inf
+
+    def add(self, Y: np.ndarray, Z: np.ndarray) -> None:
+        """Add some codes, shape (n, k), and what they are to be decoded to."""
+        F = self.decoder.features(Y)
+        self.gram += F.T @ F
+        self.moments += F.T @ Z
+        self.n_samples += len(Y)
+
+    def solved(self, ridge: float) -> RidgeDecoder:
+        """Return the regression of what has been added.
+
+        The penalty of a weight of a centre is `ridge` times the summed variance of the p kernel
+        values, whatever n is: the more samples, the less it matters.
+        """
+        n, p, dtype = self.n_samples, len(self.decoder.centers), self.decoder.centers.dtype
+        penalties = np.full(len(self.gram), n * LEAST_RIDGE)
+        if p:
+            penalties[:p] = ridge * np.trace(self.gram[:p, :p]) / n
+        weights = solve(self.gram, self.moments, penalties)
+        return replace(self.decoder, weights=weights.astype(dtype))
+
+
 def nearest(points: np.ndarray, Z: np.ndarray) -> np.ndarray:
     """Return the index of the point, of shape (p, D), that is nearest to each sample, (n,)."""
     return np.argmin(np.sum(points**2, axis=1) / 2 - Z @ points.T, axis=1)
@@ -232,7 +267,7 @@ class RidgeModel:
         """Return the codes of normalised samples, shape (n, k)."""
         Y = np.empty((len(Z), self.n_components), Z.dtype)
         with one_blas_thread():
-            targets = _along(Z[:, :-1], self.axes)
+            targets = along(Z[:, :-1], self.axes)
             for rows in gen_batches(len(Z), SEARCH_ROWS):
                 begin = self.basis.features(Z[rows]) @ self.params[0].T
                 Y[rows] = self._better(begin, targets[rows])
@@ -281,29 +316,33 @@ def learn(
     unit: float,
     turned: bool,
     rng: np.random.RandomState,
+    n_distinct: int | None = None,
+    lost: float = 0.0,
     title: str | None = None,
     callback: Callable[[Result], bool] | None = None,
 ) -> Result | None:
     """Take turns at decoder and codes of normalised samples, shape (n, D + 1).
 
     The rounds are on `heuristics.ROUND_SAMPLES` samples at most, and all samples make the last
-    decoder. `turned` tells that the axes are principal axes. An interrupt after the first round
-    ends the rounds; `callback` gets the `Result` after each, and a true answer ends them too.
-    Errors are in this `unit`. Samples of rank k, which PCA rebuilds as they are, get None.
+    decoder. `turned` tells that the axes are principal axes. Of Z, only the first `n_distinct`
+    samples choose the ridge, if others are copies that differ by noise. An interrupt after the
+    first round ends the rounds; `callback` gets the `Result` after each, and a true answer ends
+    them too. Errors are in this `unit`, and contain what was `lost` of samples before. Samples of
+    rank k, which PCA rebuilds as they are, get None.
     """
     n, axes = len(Z), _n_searched(Z, k)
     with one_blas_thread():
         if not turned:
             axes = principal_axes(Z[:, :-1], axes, random_state=rng)[0].astype(Z.dtype)
-        targets = _along(Z[:, :-1], axes)
+        targets = along(Z[:, :-1], axes)
     if targets.shape[1] <= k:
         return None
-    ridge = _choose_ridge(targets, k, rng)
+    ridge = _choose_ridge(targets[:n_distinct], k, rng)
     few = rng.permutation(n)[: heuristics.ROUND_SAMPLES]
     finish = partial(_model, basis=basis, axes=axes, ridge=ridge, rng=rng)
     part, result = targets[few], Result(None)
     # what no code can change
-    outside = float(np.sum(Z[few, :-1] ** 2) - np.sum(part**2)) / len(few)
+    outside = float(np.sum(Z[few, :-1] ** 2) - np.sum(part**2)) / len(few) + lost
     result.monitor_curve.append((float(np.sum(part[:, k:] ** 2)) / len(few) + outside) * unit)
     bar = progress_bar(range(1, n_rounds + 1), shown=title is not None, desc=title)
     # rounds, samples and their codes, in one assignment: an interrupt may come between two
@@ -368,7 +407,7 @@ def _model(Y, Z, basis, axes, ridge, rng):
     F = basis.features(Z[rows])
     gram = F.T.astype(np.float64) @ F
     penalty = heuristics.ENCODER_RIDGE * np.trace(gram) / len(gram)
-    encoder = _solve(gram, F.T @ Y[rows], np.full(len(gram), penalty)).T.astype(Y.dtype)
+    encoder = solve(gram, F.T @ Y[rows], np.full(len(gram), penalty)).T.astype(Y.dtype)
     return RidgeModel(basis, np.ascontiguousarray(encoder), decoder, axes, slopes, spreads)
 
 
@@ -410,7 +449,8 @@ def _held_out_error(Z, Z_new, k, ridge, rng):
     return np.mean(errors)
 
 
-def _along(X, axes):
+def along(X: np.ndarray, axes: np.ndarray | int) -> np.ndarray:
+    """Return samples along some axes, shape (D, r), or their first so many coordinates."""
     return np.ascontiguousarray(X[:, :axes] if isinstance(axes, int) else X @ axes)
 
 
@@ -424,10 +464,11 @@ def _standardised(Y):
     return np.ascontiguousarray(turned, Y.dtype)
 
 
-def _solve(gram, moments, penalties):
-    """Return (gram + penalties)^-1 moments; the gram matrix is overwritten."""
+def solve(gram: np.ndarray, moments: np.ndarray, penalties: np.ndarray) -> np.ndarray:
+    """Return (gram + penalties)^-1 moments."""
     diagonal = gram.diagonal().copy()
     while True:
+        # in place, as a gram matrix of all centres is large
         np.fill_diagonal(gram, diagonal + penalties)
         try:
             with one_blas_thread(flops=float(len(gram)) ** 3 / 30):
@@ -436,3 +477,5 @@ def _solve(gram, moments, penalties):
             # sums in single precision may have rounded small eigenvalues to below 0
             least = np.finfo(gram.dtype).eps * np.trace(gram) / len(gram)
             penalties = np.maximum(10 * penalties, least)
+        finally:
+            np.fill_diagonal(gram, diagonal)

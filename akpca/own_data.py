@@ -1,0 +1,146 @@
+"""Data of one's own, from a file: ``.npz``, ``.npy`` or ``.csv``.
+
+======= ==========================================================================================
+ending  what is in the file
+======= ==========================================================================================
+.npz    an array ``X``, and where there are any, labels ``y`` and an ``image_shape``
+.npy    the array ``X``
+.csv    a row for each example, numbers with commas between them; with a first line of names, a
+        column named ``label`` or ``y`` (in small or capital letters) holds labels
+======= ==========================================================================================
+
+`X` has the shape (n, d), or (n, height, width) or (n, height, width, 3) for images. Labels are
+integers or texts, which become the numbers of their sorted order; other numbers stay what they
+are, positions along the Swiss roll for instance. Files are never unpickled, and what can't be
+right is a ValueError that names the file and the place.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+__all__ = ["ENDINGS", "read_own", "reading"]
+
+ENDINGS = (".npz", ".npy", ".csv")
+LABELS = ("label", "y")
+
+_Own = tuple[np.ndarray, np.ndarray | None, tuple[int, ...] | None]
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn whatever a damaged file leads to into a ValueError that names it.
+
+    NumPy, zipfile and their decoders raise a dozen types for bytes that they did not expect.
+    """
+    try:
+        yield
+    except Exception as error:
+        raise ValueError(f"{path} can't be read: {type(error).__name__}: {error}") from error
+
+
+def read_own(path: Path) -> _Own:
+    """Return the examples as rows, their labels or None, and their image shape or None."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path} (looked for in {Path.cwd()})")
+    readers = {".npz": _read_npz, ".npy": _read_npy, ".csv": _read_csv}
+    X, y, image_shape = readers[path.suffix.lower()](path)
+    if X.dtype.kind not in "buif":
+        raise ValueError(f"{path}: X must be numbers, got the type {X.dtype}")
+    if X.ndim not in (2, 3, 4) or 0 in X.shape or (X.ndim == 4 and X.shape[3] != 3):
+        shapes = "(n, d), or for images (n, height, width) or (n, height, width, 3)"
+        raise ValueError(f"{path}: X must have the shape {shapes}, got {X.shape}")
+    if X.ndim > 2 and image_shape is None:
+        image_shape = X.shape[1:]
+    X = X.reshape(len(X), -1).astype(np.float64)
+    if not np.isfinite(X).all():
+        row, column = np.argwhere(~np.isfinite(X))[0]
+        what = f"{X[row, column]} in row {row}, column {column} (counted from 0)"
+        raise ValueError(f"{path}: X must be finite numbers, got {what}")
+    _check_image_shape(path, X, image_shape)
+    return X, None if y is None else _as_labels(path, y, len(X)), image_shape
+
+
+def _read_npz(path: Path) -> _Own:
+    arrays = {}
+    with open(path, "rb") as file, reading(path), zipfile.ZipFile(file) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+        for name in {"X", "y", "image_shape"} & set(names):
+            with archive.open(f"{name}.npy") as member:
+                arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
+    if "X" not in arrays:
+        raise ValueError(f"{path} has no array X; it has {', '.join(sorted(names)) or 'none'}")
+    shape = arrays.get("image_shape")
+    if shape is not None:
+        if shape.dtype.kind not in "iu" or shape.shape not in ((2,), (3,)):
+            wanted = "(height, width) or (height, width, 3)"
+            raise ValueError(f"{path}: image_shape must be {wanted}, got {shape.tolist()}")
+        shape = tuple(int(size) for size in shape)
+    return arrays["X"], arrays.get("y"), shape
+
+
+def _read_npy(path: Path) -> _Own:
+    with open(path, "rb") as file, reading(path):
+        return np.lib.format.read_array(file, allow_pickle=False), None, None
+
+
+def _read_csv(path: Path) -> _Own:
+    with open(path, encoding="utf-8-sig", newline="") as file, reading(path):
+        first = next(csv.reader(file), [])
+    names = [] if all(_is_number(cell) for cell in first) else [cell.strip() for cell in first]
+    found = [column for column, name in enumerate(names) if name.lower() in LABELS]
+    if len(found) > 1:
+        both = " and ".join(names[column] for column in found)
+        raise ValueError(f"{path} has several columns of labels: {both}")
+    if len(first) == len(found):
+        raise ValueError(f"{path} has no column of numbers; its first line is {first}")
+    options = {"delimiter": ",", "skiprows": int(bool(names)), "quotechar": '"', "comments": None}
+    options |= {"encoding": "utf-8-sig", "ndmin": 2}
+    # All columns are read, labels as 0, so that a line with too many or too few is noticed.
+    numbers = {column: lambda _: 0.0 for column in found}
+    with reading(path), warnings.catch_warnings():
+        warnings.simplefilter("error")  # that a file is empty is only a warning
+        X = np.loadtxt(path, dtype=np.float64, converters=numbers, **options)
+        y = np.loadtxt(path, dtype=str, usecols=found, **options)[:, 0] if found else None
+    return np.delete(X, found, axis=1), y, None
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _as_labels(path: Path, y: np.ndarray, n: int) -> np.ndarray:
+    """Return labels as integers; numbers that are no integers stay as they are."""
+    if y.shape != (n,):
+        raise ValueError(f"{path}: y must have the shape ({n},) for {n} examples, got {y.shape}")
+    if y.dtype.kind == "U":
+        try:
+            y = y.astype(np.float64)
+        except ValueError:
+            return np.unique(np.char.strip(y), return_inverse=True)[1].astype(np.int64)
+    if y.dtype.kind not in "buif":
+        raise ValueError(f"{path}: y must be integers or texts, got the type {y.dtype}")
+    if not np.isfinite(y).all():
+        row = int(np.argmax(~np.isfinite(y)))
+        raise ValueError(f"{path}: y must be finite, got {y[row]} in row {row} (counted from 0)")
+    whole = y.astype(np.int64)
+    return whole if np.array_equal(whole, y) else y.astype(np.float64)
+
+
+def _check_image_shape(path: Path, X: np.ndarray, shape: tuple[int, ...] | None) -> None:
+    if shape is not None and (math.prod(shape) != X.shape[1] or min(shape) < 1):
+        raise ValueError(f"{path}: image_shape={shape} does not fit X with {X.shape[1]} columns")
+    if shape is not None and len(shape) == 3 and shape[2] != 3:
+        raise ValueError(f"{path}: image_shape={shape} must have 3 channels for colour")
