@@ -363,6 +363,8 @@ def test_verdicts_count_comparisons():
     np.testing.assert_allclose(finding.ratios, [4 / 7, 6 / 5])
     assert finding.row() == ["0.89 (0.57 to 1.20)", "*in part*"]
     assert finding.sentence() == "**in part** (1 of 3 comparisons held, 1 tied, 1 failed)"
+    placed = Finding(3, "", [yes, no._replace(data="short"), no._replace(data="long")])
+    assert placed.sentence().endswith("held, 2 failed, on short and long)")
     assert Finding(3, "", []).row() == ["–", "not tested"]
     assert "not tested" in Finding(3, "This is so", []).sentence()
 
@@ -406,21 +408,32 @@ def test_results_by_hand(plan, tmp_path):
 
 
 def test_a_run_that_is_not_complete_has_the_seeds_that_are(plan, tmp_path):
-    """And methods trained with noise that it has begun with; nothing is nothing."""
+    """Methods trained with noise have theirs, or are left out; nothing is nothing."""
     assert report.read_results(plan, tmp_path) is None and not list(tmp_path.iterdir())
     table = ResultTable(tmp_path / f"{plan.name}.csv", COLUMNS)
-    first = "deep autoencoder, with noise"
-    some = plan._replace(noise_methods=(first,))
-    *jobs, last = some.jobs
-    _fill(table, some._replace(seeds=(0,)), lambda *_: 1.0)
-    for job in (job for job in jobs if job.seed == 1):
-        for condition in job.conditions:
-            table.add(*job[:4], condition, value=1)
-    found = report.read_results(plan, tmp_path)
-    assert found.plan.seeds == (0,) and found.plan.noise_methods == (first,)
-    for condition in last.conditions:
-        table.add(*last[:4], condition, value=1)
-    assert report.read_results(plan, tmp_path).plan.seeds == (0, 1)
+    noisy = "deep autoencoder, with noise"
+    jobs = plan._replace(noise_methods=(noisy,)).jobs
+    (last,) = (job for job in jobs if job.method == noisy and job.seed == 1)
+    jobs.remove(last)
+
+    def add(jobs):
+        for job in jobs:
+            for condition in job.conditions:
+                table.add(*job[:4], condition, value=job.seed)
+        return report.read_results(plan, tmp_path)
+
+    assert add(job for job in jobs if job.seed == 0 and job.method == noisy) is None
+    assert add(job for job in jobs if job.seed == 0 and job.method == "PCA") is None
+    assert add(job for job in jobs if job.seed == 0 and job.method not in ("PCA", noisy)).plan.seeds
+    found = add(job for job in jobs if job.seed == 1)
+    assert found.plan.seeds == (0, 1) and found.plan.seeds_of([noisy]) == (0,)
+    assert found.plan.noise_methods == (noisy,)
+    place, condition = ("short 8x8", 3), plan.denoising[0]
+    assert list(found.value(*place, noisy, condition)) == [0]
+    assert list(found.value(*place, "PCA", condition)) == [0, 1]
+    assert list(found.value(*place, "PCA", condition, beside=[noisy])) == [0]
+    assert list(found.lowest(*place, ["PCA", "AKPCA"], condition, beside=[])) == [0, 1]
+    assert add([last]).plan.seeds_of([noisy]) == (0, 1)
 
 
 def test_tables_are_found_from_anywhere(tmp_path, monkeypatch):
