@@ -44,7 +44,7 @@ __all__ = ["main"]
 WIDTH = 96
 
 
-def run_command(options: argparse.Namespace) -> int:
+def _run_command(options: argparse.Namespace) -> int:
     """Run one notebook."""
     notebook = find_notebook(options.notebook)
     parameters = declared_parameters(check_notebook(notebook))
@@ -54,13 +54,13 @@ def run_command(options: argparse.Namespace) -> int:
     task = Task(notebook, output.resolve(), values, Path.cwd())
     if task.output == notebook:
         raise UsageError(f"--out {options.out} would overwrite {notebook}")
-    check_packages()
+    _check_packages()
     print(task.label, flush=True)
     outcome = run_task(task, progress_bar=not options.quiet)
-    return report(outcome, output.with_name(outcome.path.name))
+    return _report(outcome, output.with_name(outcome.path.name))
 
 
-def report(outcome: Outcome, path: Path) -> int:
+def _report(outcome: Outcome, path: Path) -> int:
     """Say how a run ended and where its output is; return the exit code."""
     if outcome.error:
         print(outcome.error, file=sys.stderr)
@@ -71,7 +71,7 @@ def report(outcome: Outcome, path: Path) -> int:
     return 0
 
 
-def sweep_command(options: argparse.Namespace) -> int:
+def _sweep_command(options: argparse.Namespace) -> int:
     """Run all combinations of parameters."""
     notebook = find_notebook(options.notebook)
     parameters = declared_parameters(check_notebook(notebook))
@@ -80,7 +80,7 @@ def sweep_command(options: argparse.Namespace) -> int:
         raise UsageError("a sweep needs parameters: -p n_components 5,10,20")
     if options.jobs < 1:
         raise UsageError(f"--jobs {options.jobs} must be at least 1")
-    check_packages()
+    _check_packages()
     out = Path(options.out)
     tasks = grid_tasks(notebook, grid, out)
     left = [task for task in tasks if options.again or not is_done(task)]
@@ -97,13 +97,13 @@ def sweep_command(options: argparse.Namespace) -> int:
         if outcome.error:
             failed += 1
             print(textwrap.indent(outcome.error, "    "), flush=True)
-    write_collection(tasks, list(grid), out, notebook.stem)
+    _write_collection(tasks, list(grid), out, notebook.stem)
     if failed:
         print(f"{failed} of {len(tasks)} runs failed; the same command tries them again")
     return int(failed > 0)
 
 
-def write_collection(tasks: Sequence[Task], swept: Sequence[str], out: Path, stem: str) -> None:
+def _write_collection(tasks: Sequence[Task], swept: Sequence[str], out: Path, stem: str) -> None:
     """Write the table of a sweep, and the figure if there is something to draw."""
     frame = collect(tasks)
     if frame.empty:
@@ -119,7 +119,7 @@ def write_collection(tasks: Sequence[Task], swept: Sequence[str], out: Path, ste
         print(f"figure: {picture}")
 
 
-def list_command(options: argparse.Namespace) -> int:
+def _list_command(options: argparse.Namespace) -> int:
     """Print chapters, their questions and their parameters."""
     paths = [find_notebook(options.notebook)] if options.notebook else chapters()
     for path in paths:
@@ -136,7 +136,7 @@ def list_command(options: argparse.Namespace) -> int:
     return 0
 
 
-def doctor_command(_: argparse.Namespace) -> int:
+def _doctor_command(_: argparse.Namespace) -> int:
     """Print what is installed and what is missing."""
     lines, ready = diagnosis()
     print("\n".join(lines))
@@ -144,7 +144,7 @@ def doctor_command(_: argparse.Namespace) -> int:
     return int(not ready)
 
 
-def check_packages() -> None:
+def _check_packages() -> None:
     """Refuse to start without papermill."""
     try:
         import papermill  # noqa: F401
@@ -153,7 +153,7 @@ def check_packages() -> None:
         raise UsageError(message) from error
 
 
-def parser() -> argparse.ArgumentParser:
+def _parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     top = argparse.ArgumentParser(prog="python -m akpca", description="Run the chapters again.")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -179,16 +179,16 @@ def parser() -> argparse.ArgumentParser:
     listing = commands.add_parser("list", help="chapters, their questions and parameters")
     listing.add_argument("notebook", nargs="?", help="show one chapter, with all it can be told")
     commands.add_parser("doctor", help="what is installed, which data are found, what is missing")
-    run.set_defaults(function=run_command)
-    sweep.set_defaults(function=sweep_command)
-    listing.set_defaults(function=list_command)
-    commands.choices["doctor"].set_defaults(function=doctor_command)
+    run.set_defaults(function=_run_command)
+    sweep.set_defaults(function=_sweep_command)
+    listing.set_defaults(function=_list_command)
+    commands.choices["doctor"].set_defaults(function=_doctor_command)
     return top
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks for, and return the exit code."""
-    options = parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     try:
         return options.function(options)
     except (UsageError, FileNotFoundError) as error:
