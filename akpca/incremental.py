@@ -358,6 +358,9 @@ def nearest_points(
         best = possible[np.argsort(-explained[possible], kind="stable")[: CANDIDATES * GROUP]]
         left = K[np.ix_(best, best)] - L[best, :j] @ L[best, :j].T
         picked = _pursue(left, Y[:, best], min(GROUP, size - j), floor)
+        if len(picked) == 0:  # rounding had left them a little more than there is
+            free[best] = False
+            continue
         new, T = best[picked], linalg.cholesky(left[np.ix_(picked, picked)], lower=True)
         columns, found = _solved(T, K[new] - L[new, :j] @ L[:, :j].T), _solved(T, Y[:, new].T)
         stop = j + len(new)
@@ -383,7 +386,7 @@ def _pursue(R: np.ndarray, Y: np.ndarray, count: int, floor: float) -> np.ndarra
         column, picked = R[i] / np.sqrt(R[i, i]), [*picked, i]
         Y -= np.multiply.outer(Y[:, i] / column[i], column)
         R -= np.multiply.outer(column, column)
-    return np.array(picked)
+    return np.array(picked, int)
 
 
 def compress(state: MergeState, size: int, r: int) -> MergeState:
