@@ -797,24 +797,22 @@ REPORT_STYLES: dict[str, dict] = {
 
 
 def plot_report(
-    x: Sequence[float],
-    panels: Mapping[str, Mapping[str, Sequence[np.ndarray]]],
+    panels: Mapping[str, tuple[Sequence[float], Mapping[str, Sequence[np.ndarray]]]],
     *,
     xlabel: str,
     ylabel: str,
-    log: str = "",
     n_columns: int = 2,
 ) -> Figure:
     """Draw the results of methods in panels with one legend.
 
-    `panels` maps a title to method -> for each x the results of all seeds. Lines are means, bands
-    go from the smallest to the largest. An x without a result has an empty array.
+    `panels` maps a title to x and method -> for each x the results of all seeds. Lines are means,
+    bands go from the smallest to the largest. An x without a result has an empty array.
     """
     n_rows = -(-len(panels) // n_columns)
-    shape = {"figsize": (10, 3.1 * n_rows), "squeeze": False, "sharex": True, "sharey": True}
+    shape = {"figsize": (10, 2.6 * n_rows + 0.7), "squeeze": False, "sharey": True}
     fig, axes = plt.subplots(n_rows, min(n_columns, len(panels)), **shape)
     handles: dict = {}
-    for ax, (title, methods) in zip(axes.flat, panels.items(), strict=False):
+    for ax, (title, (x, methods)) in zip(axes.flat, panels.items(), strict=False):
         for method, results in methods.items():
             kept = [(at, values) for at, values in zip(x, results, strict=True) if len(values)]
             at, rows = [at for at, _ in kept], [values for _, values in kept]
@@ -822,17 +820,14 @@ def plot_report(
             (handles[method],) = ax.plot(at, [np.mean(row) for row in rows], **style)
             low, high = [np.min(row) for row in rows], [np.max(row) for row in rows]
             ax.fill_between(at, low, high, color=handles[method].get_color(), alpha=0.1, lw=0)
-        ax.set(title=title, xticks=x)
-        for axis in log:
-            ax.set(**{f"{axis}scale": "log"})
+        ax.set(xticks=x, xlabel=xlabel)
+        ax.set_title(title, fontsize=10)
         plain_ticks(ax)
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
     for ax in axes[:, 0]:
         ax.set_ylabel(ylabel)
-    for ax in axes[-1]:
-        ax.set_xlabel(xlabel)
-    fig.legend(handles.values(), handles.keys(), loc="outside right center", fontsize=10)
+    fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, fontsize=9)
     return fig
 
 

@@ -382,16 +382,14 @@ def test_histograms_are_of_values_in_units_of_their_spread():
 def test_report_figures_draw_all_methods():
     """One legend names each method once; what was not measured is left out; means are drawn."""
     some = {"PCA": [np.array([1.0, 3.0]), np.array([1.0, 1.0])]}
-    fig = plotting.plot_report(
-        [10, 20],
-        {"one": some, "two": some | {"AKPCA": [np.array([]), np.array([0.5])]}, "three": some},
-        xlabel="k",
-        ylabel="error",
-    )
+    more = some | {"AKPCA": [np.array([]), np.array([0.5])]}
+    panels = {"one": ([10, 20], some), "two": ([10, 20], more), "three": ([5, 30], some)}
+    fig = plotting.plot_report(panels, xlabel="k", ylabel="error")
     assert [text.get_text() for text in fig.legends[0].get_texts()] == ["PCA", "AKPCA"]
     assert [ax.axison for ax in fig.axes] == [True, True, True, False]
     np.testing.assert_array_equal(fig.axes[0].lines[0].get_ydata(), [2, 1])
     np.testing.assert_array_equal(fig.axes[1].lines[1].get_xdata(), [20])
+    np.testing.assert_array_equal(fig.axes[2].get_xticks(), [5, 30])
     pairs = {"PCA": (1.0, 2.0), "kernel PCA": (2.0, 3.0)}
     fig = plotting.plot_pairs({"one": pairs, "two": pairs}, names=("a", "b"), xlabel="error")
     labels = [label.get_text() for label in fig.axes[0].get_yticklabels()]

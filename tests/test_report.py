@@ -4,8 +4,11 @@ import multiprocessing
 import os
 import signal
 import time
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
+import nbformat
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
@@ -18,17 +21,21 @@ from akpca.experiments.report import (
     Comparison,
     Finding,
     Job,
+    Results,
     Version,
     default_plan,
     evaluate,
     findings,
     load_split,
     paper_plan,
+    photo_plan,
     run,
-    values,
 )
 from akpca.experiments.tables import ResultTable
 
+ROOT = Path(__file__).resolve().parent.parent
+COMMITTED = ROOT / "notebooks" / report.RESULTS
+CHAPTER = ROOT / "notebooks" / "12_akpca_experiments.ipynb"
 TINY = {"tiny": Version(1, 20, 30)}
 CONDITIONS = ("train", "held out", "gaussian 0.02", "speckle 0.3", "classify 5")
 
@@ -62,6 +69,36 @@ def test_versions_share_held_out_images(split):
         load_split("digits", Version(1, 100, 100))
 
 
+def test_errors_are_about_some_images_of_each_class(split):
+    """The part that is judged is balanced, its mean error is theirs, and all are classified."""
+    part = load_split("digits", Version(1, 20, 30, n_judged=7), random_state=1)
+    np.testing.assert_array_equal(part.X_test, split.X_test)
+    train, test = part.judged
+    assert len(train) == 70 and (np.bincount(part.y_test[test]) == 7).all()
+    model = PCA(5, random_state=0).fit(part.X)
+    code = pca(part.X, 5)
+    for condition, X in (("train", part.X[train]), ("held out", part.X_test[test])):
+        expected = reconstruction_error(X, code.reconstruct(X))
+        assert evaluate(model, part, condition) == pytest.approx(expected, rel=1e-5)
+    assert evaluate(model, part, "classify 5") == evaluate(model, split, "classify 5")
+
+
+def test_classes_may_be_drawn_together():
+    """Then numbers are those of all examples, and rare classes don't limit them."""
+    split = load_split("digits", Version(1, 1500, 297, n_judged=40, by_class=False))
+    assert split.X.shape == (1500, 64) and split.X_test.shape == (297, 64)
+    assert [len(part) for part in split.judged] == [40, 40]
+
+
+def test_pixels_begin_at_0(monkeypatch):
+    """Pixels from -1 to 1, as in USPS, are as good as those from 0 to 2."""
+    data = report.load_dataset("digits")
+    shifted = replace(data, X=data.X - data.X.max() / 2)
+    expected = load_split("digits", TINY["tiny"])
+    monkeypatch.setattr(report, "load_dataset", lambda _: shifted)
+    np.testing.assert_allclose(load_split("digits", TINY["tiny"]).X, expected.X, atol=1e-6)
+
+
 def test_every_second_pixel_of_labelled_images():
     """A step of 2 keeps a quarter of the pixels; data without images are refused."""
     assert load_split("digits", Version(2, 5, 5)).X.shape == (50, 16)
@@ -83,6 +120,22 @@ def test_conditions_are_the_errors_that_they_name(split):
         assert value == pytest.approx(expected, rel=1e-5)
 
 
+def test_sizes_of_images_by_hand(split):
+    """The mean squared norm, and the mean squared distance from the training images' mean."""
+    model = PCA(2).fit(split.X)
+    expected = np.mean(np.sum(split.X_test**2, axis=1))
+    assert evaluate(model, split, "norm") == pytest.approx(expected, rel=1e-5)
+    expected = np.mean(np.sum((split.X_test - split.X.mean(axis=0)) ** 2, axis=1))
+    assert evaluate(model, split, "variance") == pytest.approx(expected, rel=1e-5)
+
+
+def test_known_codes_are_not_computed_again(split):
+    model = PCA(5, random_state=0).fit(split.X)
+    codes = model.transform(split.X_test)
+    expected = evaluate(model, split, "classify 5")
+    assert evaluate(None, split, "classify 5", codes=lambda: codes) == expected
+
+
 def test_accuracy_grows_with_the_classifiers_training_set(split):
     """Codes carry the class, and more examples show more of it."""
     model = PCA(10, random_state=0).fit(split.X)
@@ -102,6 +155,15 @@ def test_pca_with_ridge_is_ahead_of_pca(split):
         np.abs(model.transform(split.X)), np.abs(PCA(5).fit_transform(split.X)), atol=1e-4
     )
     assert evaluate(model, split, "held out") < evaluate(PCA(5).fit(split.X), split, "held out")
+
+
+def test_fewer_centres_are_a_part_of_the_images(split):
+    """With landmarks, decoders are of their size, and hardly worse."""
+    for method in (report.PCAWithRidge, report.ReportKernelPCA):
+        exact, fewer = (method(5, n_landmarks=m, random_state=0).fit(split.X) for m in (200, 120))
+        errors = [evaluate(model, split, "held out") for model in (exact, fewer)]
+        assert errors[0] != errors[1] and errors[1] < 1.1 * errors[0]
+    assert len(report.PCAWithRidge(5, n_landmarks=120).fit(split.X).centers_) == 120
 
 
 @pytest.mark.parametrize("method", [*report.METHODS, *report.NOISE_METHODS])
@@ -127,6 +189,15 @@ def test_options_reach_the_estimator(split, tmp_path):
         run(
             [Job("tiny", "DS-AKPCA (18)", 2, 0, ("train",))], table, "digits", TINY, options=options
         )
+
+
+def test_options_of_a_version_come_first(split, tmp_path):
+    """The pair of method and version is looked up before the method."""
+    table = ResultTable(tmp_path / "rows.csv", COLUMNS)
+    options = {"DS-AKPCA (18)": {"n_landmarks": 10_000}}
+    options["DS-AKPCA (18)", "tiny"] = {"n_landmarks": 50, "n_epochs": 1}
+    run([Job("tiny", "DS-AKPCA (18)", 2, 0, ("train",))], table, "digits", TINY, options=options)
+    assert len(table) == 1
 
 
 def test_noise_that_makes_sums_negative_does_not_warn(split, recwarn):
@@ -164,6 +235,30 @@ def test_the_paper_plan_is_the_reports():
     assert {*report.DENOISING, "classify 18", "classify 1750"} <= conditions
     assert plan.levels("speckle") == [0.2, 0.3, 0.4]
     assert {job.k for job in plan.jobs if "speckle 0.3" in job.conditions} == {10, 20}
+    assert {job.k for job in plan.jobs if job.data == "long 28x28"} == {10, 20}
+    noisy = {(job.data, job.k) for job in plan.jobs if job.method in report.NOISE_METHODS}
+    assert noisy == {(f"{length} 14x14", k) for length in ("short", "long") for k in (10, 20)}
+
+
+def test_options_of_the_paper_plan_suit_the_estimators():
+    """Each is for a method and a version that the plan has, and is a parameter of the method."""
+    plan = paper_plan()
+    for (method, data), options in plan.options.items():
+        assert data in plan.versions
+        if method in report.NOISE_METHODS:
+            model = report.NOISE_METHODS[method](2, 0, "gaussian", 0.1)
+        else:
+            model = report.METHODS[method](2, 0)
+        model.set_params(**options)
+
+
+def test_photographs_are_only_reconstructed():
+    """Rows of the plan for photographs: no noise, no classes, one row for sizes of images."""
+    for dataset in ("cifar10", "lfw"):
+        jobs = photo_plan(dataset, seeds=[4]).jobs
+        conditions = [condition for job in jobs for condition in job.conditions]
+        assert set(conditions) == {"norm", "variance", "train", "held out"}
+        assert conditions.count("norm") == 1 and {job.seed for job in jobs} == {4}
 
 
 def test_impossible_plans_are_refused():
@@ -175,6 +270,8 @@ def test_impossible_plans_are_refused():
         default_plan("digits", n_test=5, n_components=(2,))
     with pytest.raises(ValueError, match="dataset='swiss_roll' must be labelled images"):
         default_plan("swiss_roll")
+    with pytest.raises(ValueError, match="dataset='mnist' must be one of cifar10, lfw"):
+        photo_plan("mnist")
 
 
 def _fill(table, plan, value):
@@ -230,20 +327,43 @@ def test_rows_the_other_way_round_do_not(plan, tmp_path):
         assert finding.verdict == "not reproduced", finding.claim
 
 
-def test_verdicts_count_comparisons_and_seeds():
-    """The mean over seeds decides; the spread is that of single seeds."""
-    yes = Comparison(np.array([1.0, 1.0]), np.array([2.0, 2.0]))
-    mostly = Comparison(np.array([1.0, 3.0]), np.array([4.0, 2.0]))
-    no = Comparison(np.array([2.0, 2.0]), np.array([1.0, 1.0]))
-    assert Finding(3, "", [yes, mostly]).verdict == "reproduced"
-    assert Finding(3, "", [no]).verdict == "not reproduced"
-    assert Finding(3, "", []).verdict == "not tested"
-    finding = Finding(3, "This is so", [yes, mostly, no])
-    assert (finding.verdict, finding.count, finding.counts) == ("in part", "2 of 3", [2, 1])
+def compared(smaller, larger):
+    return Comparison(np.array(smaller), np.array(larger))
+
+
+def test_small_and_unsteady_differences_are_ties():
+    """Below 1 % of the larger, or below what the difference varies by from seed to seed."""
+    assert compared([1.0, 1.0], [2.0, 2.0]).outcome == "holds"
+    assert compared([2.0, 2.0], [1.0, 1.0]).outcome == "fails"
+    assert compared([1.0], [1.009]).outcome == "tie"
+    assert compared([1.0], [1.011]).outcome == "holds"
+    assert compared([1.0, 3.0], [4.0, 2.0]).outcome == "tie"
+    assert compared([1.0, 1.0], [1.1, 1.25]).outcome == "holds"
+    assert compared([1.0, 1.0], [1.1, 1.5]).outcome == "tie"
+    assert compared([0.0], [0.0]).outcome == "tie"
+
+
+def test_verdicts_count_comparisons():
+    """The rule of the verdicts, and what is said of them."""
+    yes, no = compared([1.0, 1.0], [2.0, 2.0]), compared([2.0, 2.0], [1.0, 1.0])
+    tie = compared([1.0, 1.0], [1.0, 1.0])
+    verdicts = [
+        ("reproduced", [yes]),
+        ("reproduced, with ties", [yes, yes, tie]),
+        ("in part", [yes, tie]),
+        ("in part", [yes, yes, yes, no]),
+        ("not reproduced", [tie, tie]),
+        ("not reproduced", [tie, no]),
+        ("not tested", []),
+    ]
+    for verdict, comparisons in verdicts:
+        assert Finding(3, "", comparisons).verdict == verdict
+    finding = Finding(3, "This is so", [yes, compared([1.0, 3.0], [4.0, 2.0]), no])
+    assert finding.counts == (1, 1, 1)
     np.testing.assert_allclose(finding.ratios, [4 / 7, 6 / 5])
-    assert finding.row() == ["3", "2 of 3", "0.89", "0.57 to 1.20", "*in part*"]
-    assert Finding(3, "", []).row()[-1] == "not tested"
-    assert finding.sentence() == ("This is so: **in part**, in 2 of 3 comparisons; by seed 2, 1.")
+    assert finding.row() == ["0.89 (0.57 to 1.20)", "*in part*"]
+    assert finding.sentence() == "**in part** (1 of 3 comparisons held, 1 tied, 1 failed)"
+    assert Finding(3, "", []).row() == ["–", "not tested"]
     assert "not tested" in Finding(3, "This is so", []).sentence()
 
 
@@ -256,10 +376,74 @@ def test_a_small_plan_is_run_and_judged(plan, tmp_path):
         assert len(table) == sum(len(job.conditions) for job in plan.jobs)
     assert all(np.isfinite(table[key]) for key in table)
     first = findings(table, plan)[0]
-    pca_errors = values(table, plan, "short 8x8", "PCA", 3, "train")
+    pca_errors = Results(table, plan).value("short 8x8", 3, "PCA", "train")
     np.testing.assert_array_equal(first.comparisons[0].smaller, pca_errors)
     assert first.verdict == "reproduced"  # PCA below kernel PCA
     assert REPORT_METHODS[0] in first.claim
+
+
+def test_results_by_hand(plan, tmp_path):
+    """What figures are drawn from: shares, curves, noise with and without training for it."""
+    table = ResultTable(tmp_path / "rows.csv", COLUMNS)
+    value = {"norm": 10.0, "variance": 8.0, "train": 1.0, "held out": 2.0}
+    plan = plan._replace(
+        denoising=("gaussian 0.1", "speckle 0.2"), few_components={"long 8x8": (3,)}
+    )
+    _fill(table, plan, lambda job, c: value.get(c, 4.0) * (1 if job.method == "PCA" else 1.5))
+    results = Results(table, plan)
+    np.testing.assert_allclose(results.norm("long 8x8", condition="variance"), [8, 8])
+    np.testing.assert_allclose(results.share("short 8x8", 3, "AKPCA", "train"), [0.15, 0.15])
+    np.testing.assert_allclose(results.gap("short 8x8", 3, "PCA"), [0.1, 0.1])
+    assert np.shape(results.curves("short 8x8", "train")["AKPCA"]) == (2, 2)
+    assert np.shape(results.curves("long 8x8", "train")["AKPCA"]) == (1, 2)
+    denoised = results.denoised("short 8x8", 3, "gaussian")
+    assert set(denoised) == {*report.METHODS, *report.NOISE_METHODS}
+    np.testing.assert_allclose(denoised["PCA"], [[2, 2], [4, 4]])
+    assert [len(values) for values in denoised["AKPCA, with noise"]] == [0, 2]
+    assert set(results.denoised("short 8x8", 15, "speckle")) == set(report.METHODS)
+    assert results.relative("train") == {m: 1.5 - 0.5 * (m == "PCA") for m in report.METHODS}
+    assert results.small == [("short 8x8", 3), ("short 8x8", 15)]
+
+
+def test_a_run_that_is_not_complete_has_the_seeds_that_are(plan, tmp_path):
+    """And methods trained with noise that it has begun with; nothing is nothing."""
+    assert report.read_results(plan, tmp_path) is None and not list(tmp_path.iterdir())
+    table = ResultTable(tmp_path / f"{plan.name}.csv", COLUMNS)
+    first = "deep autoencoder, with noise"
+    some = plan._replace(noise_methods=(first,))
+    *jobs, last = some.jobs
+    _fill(table, some._replace(seeds=(0,)), lambda *_: 1.0)
+    for job in (job for job in jobs if job.seed == 1):
+        for condition in job.conditions:
+            table.add(*job[:4], condition, value=1)
+    found = report.read_results(plan, tmp_path)
+    assert found.plan.seeds == (0,) and found.plan.noise_methods == (first,)
+    for condition in last.conditions:
+        table.add(*last[:4], condition, value=1)
+    assert report.read_results(plan, tmp_path).plan.seeds == (0, 1)
+
+
+def test_tables_are_found_from_anywhere(tmp_path, monkeypatch):
+    """In the folder of the notebooks or above it, else beside the package."""
+    folder = tmp_path / "notebooks" / report.RESULTS
+    folder.mkdir(parents=True)
+    for place in (tmp_path, tmp_path / "notebooks", folder):
+        monkeypatch.chdir(place)
+        assert report.results_folder() == folder
+    monkeypatch.chdir(tmp_path.parent)
+    assert report.results_folder() == COMMITTED
+
+
+def test_short_versions_are_drawn_above_long_ones(plan, tmp_path):
+    """Studies beside each other, and each choice in rows of its own."""
+    study = Results(ResultTable(tmp_path / "rows.csv", COLUMNS), plan)
+    panels = report.side_by_side(
+        {"a": study, "b": study}, lambda study, data, i: (f", {i}", (data, i)), (1, 2)
+    )
+    lengths = ("short", "long")
+    expected = [f"{s}: {n} 8x8, {i}" for i in (1, 2) for n in lengths for s in "ab"]
+    assert list(panels) == expected
+    assert panels["b: long 8x8, 2"] == ("long 8x8", 2)
 
 
 # Tables -----------------------------------------------------------------------------------------
@@ -312,25 +496,126 @@ def test_bad_tables_and_rows_are_named(tmp_path):
         ResultTable(path, ["k"])
 
 
+def test_rows_are_sorted_in_one_step(tmp_path):
+    """Into the order asked for, after rows that it does not name; nothing is left behind."""
+    path = tmp_path / "rows.csv"
+    table = ResultTable(path, ["k"])
+    for k in (3, 9, 1, 2):
+        table.add(k, value=k / 8)
+    table.sort([(1,), (2,), (3,), (4,)])
+    assert list(table) == [("9",), ("1",), ("2",), ("3",)]
+    assert path.read_text() == "k,value\n9,1.125\n1,0.125\n2,0.25\n3,0.375\n"
+    assert list(ResultTable(path, ["k"])) == list(table)
+    table.add(5, value=0)
+    assert path.read_text().endswith("5,0.0\n") and list(tmp_path.iterdir()) == [path]
+
+
+# Kills ------------------------------------------------------------------------------------------
+
 JOBS = [Job("tiny", "PCA", k, seed, CONDITIONS) for seed in (0, 1) for k in range(2, 40)]
 
 
-def _work(path):
-    run(JOBS, ResultTable(path, COLUMNS), "digits", TINY)
+def _work(path, n_jobs=1):
+    run(JOBS, ResultTable(path, COLUMNS), "digits", TINY, n_jobs=n_jobs)
 
 
-def test_a_run_that_was_killed_goes_on_where_it_stopped(tmp_path):
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """Return the table of a run in one process that nothing interrupted."""
+    path = tmp_path_factory.mktemp("rows") / "rows.csv"
+    _work(path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_run_that_was_killed_goes_on_where_it_stopped(n_jobs, undisturbed, tmp_path):
     """After kill -9 in mid-run, a second run ends with the table of an undisturbed one."""
-    undisturbed, killed = tmp_path / "a.csv", tmp_path / "b.csv"
-    _work(undisturbed)
-    child = multiprocessing.get_context("spawn").Process(target=_work, args=(killed,))
+    path = tmp_path / "rows.csv"
+    child = multiprocessing.get_context("spawn").Process(target=_work, args=(path, n_jobs))
     child.start()
-    while not killed.exists() or killed.read_bytes().count(b"\n") < 20:
+    while not path.exists() or path.read_bytes().count(b"\n") < 20:
         time.sleep(0.01)
     os.kill(child.pid, signal.SIGKILL)
     child.join()
-    done = killed.read_bytes()
-    assert done.count(b"\n") < undisturbed.read_bytes().count(b"\n")
-    _work(killed)
-    assert killed.read_bytes() == undisturbed.read_bytes()
-    assert killed.read_bytes().startswith(done[: done.rfind(b"\n") + 1])
+    done = path.read_bytes()
+    assert done.count(b"\n") < undisturbed.count(b"\n")
+    # what was done is kept: each row is in the table of the undisturbed run, and is not redone
+    rows = set(done[: done.rfind(b"\n") + 1].splitlines())
+    assert rows <= set(undisturbed.splitlines())
+    _work(path, n_jobs)
+    assert path.read_bytes() == undisturbed
+
+
+def test_processes_write_rows_and_times(tmp_path):
+    """One time a fit, or a noise that a method is trained with, in the order of the jobs."""
+    noise = ("gaussian 0.04", "speckle 0.3")
+    jobs = [Job("tiny", "PCA", k, 0, ("train", "classify 5")) for k in (5, 4, 3)]
+    jobs.append(Job("tiny", "deep autoencoder, with noise", 2, 0, noise))
+    table, times = (ResultTable(tmp_path / f"{name}.csv", COLUMNS) for name in ("rows", "seconds"))
+    options = {"deep autoencoder, with noise": {"n_epochs": 1}}
+    run(jobs, table, "digits", TINY, options=options, n_jobs=2, times=times)
+    assert [key[1:3] for key in table][::2] == [(job.method, str(job.k)) for job in jobs]
+    assert [key[-1] for key in times] == ["fit", "fit", "fit", *noise]
+    assert all(times[key] >= 0 for key in times)
+
+
+def test_errors_of_processes_reach_the_caller(tmp_path):
+    """As they would from one process; a number of processes below 1 is refused."""
+    table = ResultTable(tmp_path / "rows.csv", COLUMNS)
+    jobs = [Job("tiny", "PCA", k, 0, ("blur 3",)) for k in (2, 3)]
+    with pytest.raises(ValueError, match="condition='blur 3' must be"):
+        run(jobs, table, "digits", TINY, n_jobs=2)
+    with pytest.raises(ValueError, match="n_jobs=0 must be at least 1"):
+        run(jobs, table, "digits", TINY, n_jobs=0)
+
+
+# What is committed ------------------------------------------------------------------------------
+
+
+def again(plan, methods, folder):
+    """Do some rows of a plan again, those of the smallest code and one seed; return both tables."""
+    k = plan.n_components[0]
+    short = next(iter(plan.versions))
+    some = plan._replace(methods=methods, noise_methods=(), n_components=(k,), seeds=plan.seeds[:1])
+    jobs = [job for job in some.jobs if job.data == short]
+    table = ResultTable(folder / "rows.csv", COLUMNS)
+    run(jobs, table, plan.dataset, plan.versions, options=plan.options)
+    return table, ResultTable(COMMITTED / f"{plan.name}.csv", COLUMNS)
+
+
+def check_again(tables):
+    table, committed = tables
+    assert len(table) > 4
+    for key in table:
+        if key in committed:
+            # accuracies are counted in examples, of which rounding may move a few
+            assert table[key] == pytest.approx(committed[key], rel=5e-3), key
+    assert sum(key in committed for key in table) > 4
+
+
+def test_rows_of_bundled_data_come_out_again(tmp_path):
+    """A miniature of the tables, by the same functions."""
+    plan = default_plan("digits", n_short=30, n_long=60, n_test=40, n_components=(4,), seeds=(0,))
+    check_again(again(plan, ("PCA", "kernel PCA", "PCA + ridge"), tmp_path))
+
+
+def test_rows_of_the_paper_scale_come_out_again(tmp_path):
+    """The cheapest rows of the real table, if there are data."""
+    try:
+        report.load_dataset("mnist")
+    except (FileNotFoundError, OSError):
+        pytest.skip("needs MNIST in the folder AKPCA_DATA")
+    check_again(again(paper_plan(), ("PCA", "kernel PCA"), tmp_path))
+
+
+def test_verdicts_of_the_chapter_are_those_of_the_tables():
+    """What the closing table says of the paper scale follows from the rows that are committed."""
+    study = report.read_results(paper_plan(), COMMITTED)
+    cells = nbformat.read(CHAPTER, as_version=4).cells
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    texts = [output.get("data", {}).get("text/markdown", "") for output in outputs]
+    (text,) = [text for text in texts if "verdict, paper scale" in text]
+    lines = [[part.strip() for part in line.split("|")[1:-1]] for line in text.splitlines()[2:]]
+    found = findings(*study)
+    assert [line[0] for line in lines] == [finding.claim for finding in found]
+    assert [line[-2:] for line in lines] == [finding.row() for finding in found]

@@ -1,15 +1,16 @@
 """Results as rows of a file, written as they come.
 
 A run of an hour will be interrupted. Every row is on the disk before the next is computed, a row
-that was cut off in the middle is dropped, and what is there is not computed again: a run that was
-killed and started again ends with the table of one that was not.
+that was cut off in the middle is dropped, and what is there is not computed again. Rows that came
+out of order, since several processes made them, are sorted in the end: a run that was killed and
+started again ends with the table of one that was not.
 """
 
 from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 __all__ = ["ResultTable"]
@@ -91,6 +92,26 @@ class ResultTable:
             raise ValueError(f"{key} is in {self.path} already")
         self._append([*key, repr(float(value))])
         self._values[key] = float(value)
+
+    def sort(self, order: Iterable[Sequence[object]]) -> None:
+        """Put the rows with the keys of `order` into this order, after all others.
+
+        The new file replaces the old one in a single step, so that at no time there is a part.
+        """
+        known = [key for key in map(self._key, order) if key in self._values]
+        named = set(known)
+        keys = [*(key for key in self._values if key not in named), *dict.fromkeys(known)]
+        if keys == list(self._values):
+            return
+        new = self.path.with_name(self.path.name + ".new")
+        with new.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(self.columns)
+            writer.writerows([*key, repr(self._values[key])] for key in keys)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self.path)
+        self._values = {key: self._values[key] for key in keys}
 
     def select(self, **wanted: object) -> dict[tuple[str, ...], float]:
         """Return the results whose keys are the `wanted` ones, by the keys that are left."""
