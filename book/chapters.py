@@ -91,6 +91,8 @@ def _dressed(cell: NotebookNode, chapter: Chapter) -> list[NotebookNode]:
         cell.source = f"{heading}\n\n{_bar(chapter)}\n{rest}"
     if alt := cell.metadata.get("alt"):
         cell.metadata["mystnb"] = {"image": {"alt": alt}}
+    for output in cell.get("outputs", []):
+        output.get("data", {}).pop("application/json", None)  # for programs; readers have the text
     if FOLDED & set(tags):
         cell.metadata["tags"] = [*tags, "hide-cell"]
     return [cell, v4.new_markdown_cell(_again(chapter))] if "parameters" in tags else [cell]
@@ -120,7 +122,7 @@ def seconds(value: float) -> str:
     return f"{value:.0f} s" if value < 90 else f"{value / 60:.1f} min"
 
 
-# What other pages take from chapters ---------------------------------------------------------------
+# What other pages take from chapters ------------------------------------------------------------
 
 
 def contents(chapters: list[Chapter]) -> str:
@@ -160,14 +162,14 @@ def works(text: str) -> list[tuple[str, str]]:
 
 def with_chapters(bibliography: str, chapters: list[Chapter]) -> str:
     """Add to each entry of a list the chapters whose further reading has it."""
-    read = {c: [_words(line) for line in section(c, "Further reading").split("\n")] for c in chapters}
+    read = {c: section(c, "Further reading").splitlines() for c in chapters}
 
     def dressed(line: str) -> str:
         named = [
             f"[{c.number}]({c.name}.ipynb)"
             for author, title in works(line)
             for c, lines in read.items()
-            if any(author in entry and title in entry for entry in lines)
+            if any(author in entry and title in entry for entry in map(_words, lines))
         ]
         return f"{line} Chapter{'s' * (len(named) > 1)} {', '.join(named)}." if named else line
 

@@ -17,11 +17,11 @@ import sys
 from pathlib import Path
 
 import nbformat
+from chapters import DOWNLOADS, Chapter, contents, page, read_chapters, section, with_chapters
+from results import benchmarks, committed, markdown, or_missing, verdicts
 
 import akpca
 from akpca.experiments import report
-from chapters import DOWNLOADS, Chapter, contents, page, read_chapters, section, with_chapters
-from results import benchmarks, committed, markdown, or_missing, verdicts
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -129,9 +129,9 @@ def render(output: Path, paths: list[Path]) -> int:
     source, book = output / "source", output / "book"
     lay_out(source, paths)
     shutil.rmtree(book, ignore_errors=True)
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "auto", "-b", "html"]
-    folders = ["-d", output / "doctrees", source, book]
-    return subprocess.run([*command, *map(str, folders)], check=False).returncode
+    options = ["-q", "-W", "--keep-going", "-j", "auto", "-d", output / "doctrees"]
+    command = [sys.executable, "-m", "sphinx", "-b", "html", *options, source, book]
+    return subprocess.run([str(part) for part in command], check=False).returncode
 
 
 def main() -> int:

@@ -4,15 +4,12 @@ A table that is not there is said to be missing, with the command that makes it.
 """
 
 import csv
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
+from akpca.experiments import report
 
-from akpca.experiments import ResultTable, report
-
-HEAD = ("figure", "claim", "holds in", "mean ratio", "over seeds", "verdict")
+HEAD = ("figure", "claim", "holds", "ties", "fails", "ratio (by seed)", "verdict")
 FIGURE = """```{image} summary.png
 :alt: Left, CPU seconds of kernel PCA over the number of samples, ours, scikit-learn's and the \
 kernel matrix once. Right, for each comparison with a rival, our time or error divided by the \
@@ -54,29 +51,15 @@ def read(path: Path) -> tuple[list[str], list[list[str]]]:
 
 def verdicts(folder: Path, plan: report.Plan) -> str:
     """Return what became of the AKPCA report's claims, from the rows of a plan in a folder."""
-    columns = [*report.COLUMNS, "value"]
-    tables = [read(path) for path in sorted(folder.glob(f"{plan.name}*.csv"))]
-    rows = [row for head, rows in tables if head == columns for row in rows]
-    if not rows:
+    results = report.read_results(plan, folder)
+    if results is None:
         return ""
-    with tempfile.TemporaryDirectory() as scratch:  # a table is opened for writing
-        table = ResultTable(Path(scratch) / "rows.csv", report.COLUMNS)
-        for *names, value in rows:
-            table.add(*names, value=float(value))
-        try:
-            found = report.findings(table, plan)
-        except KeyError as missing:
-            return f"The table is not complete: there is no row for {missing}.\n"
-    return markdown(HEAD, [_row(finding) for finding in found])
-
-
-def _row(finding: report.Finding) -> list[str]:
-    if not finding.comparisons:
-        return [str(finding.figure), finding.claim, "–", "–", "–", finding.verdict]
-    ratios = finding.ratios
-    spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
-    mean = f"{np.mean(ratios):.2f}"
-    return [str(finding.figure), finding.claim, finding.count, mean, spread, f"*{finding.verdict}*"]
+    rows = []
+    for finding in report.findings(results.table, results.plan):
+        counts = map(str, finding.counts) if finding.comparisons else "–––"
+        rows.append([str(finding.figure), finding.claim, *counts, *finding.row()])
+    seeds = len(results.plan.seeds)
+    return f"{markdown(HEAD, rows)}\nMeans over {seeds} split{'s' * (seeds > 1)} of the data.\n"
 
 
 def committed(folder: Path, *, without: Sequence[str] = ()) -> str:

@@ -4,6 +4,7 @@ Chromium speaks its DevTools protocol on two file descriptors, as JSON messages 
 byte, so that neither a driver nor a package is needed. Nothing here reaches the network.
 """
 
+import base64
 import json
 import os
 import select
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-TIMEOUT = 60.0  # seconds for one answer, on a busy machine
+TIMEOUT = 180.0  # seconds for one answer, on a busy machine
 OPTIONS = (
     *("--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
     *("--disable-extensions", "--disable-background-networking", "--disable-sync"),
@@ -161,6 +162,4 @@ class Browser:
 
     def screenshot(self, path: Path) -> None:
         """Save what is seen of the page."""
-        import base64
-
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
