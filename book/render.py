@@ -65,16 +65,14 @@ def add_generated(source: Path, chapters: list[Chapter]) -> None:
     """Write the parts of other pages that are computed; the pages include them."""
     bibliography = (HERE / "bibliography.md").read_text(encoding="utf-8")
     (source / "bibliography.md").write_text(with_chapters(bibliography, chapters), encoding="utf-8")
-    paper = "python -m akpca run 12 -p scale paper"
+    paper = "AKPCA_DATA=folder/with/mnist python -m akpca run 12 -p scale paper"
     parts = {
         "contents": contents(chapters),
         "notation": section(chapters[0], "One notation"),
         "report": or_missing(
             verdicts(RESULTS / "akpca", report.paper_plan()), "the report's experiments", paper
         ),
-        "hebbian": or_missing(
-            committed(RESULTS / "kha"), "the experiments of Günter et al.", "python -m akpca run 06"
-        ),
+        "hebbian": or_missing(committed(RESULTS / "kha"), "the experiments at the paper's size"),
         "benchmarks": or_missing(benchmarks(BENCHMARKS), "benchmarks", "make bench"),
         "names": public_names(),
     }

@@ -62,12 +62,13 @@ def verdicts(folder: Path, plan: report.Plan) -> str:
     return f"{markdown(HEAD, rows)}\nMeans over {seeds} split{'s' * (seeds > 1)} of the data.\n"
 
 
-def committed(folder: Path, *, without: Sequence[str] = ()) -> str:
-    """Return all tables of a folder, each under its name, without some columns."""
+def committed(folder: Path, *, first: Sequence[str] = (), without: Sequence[str] = ()) -> str:
+    """Return all tables of a folder, each under its name; some columns come first, some not."""
     parts = []
     for path in sorted(folder.glob("*.csv")):
         head, rows = read(path)
-        kept = [i for i, name in enumerate(head) if name not in without]
+        order = sorted(head, key=lambda name: first.index(name) if name in first else len(first))
+        kept = [head.index(name) for name in order if name not in without]
         shown = [[row[i] for i in kept] for row in rows[:MAX_ROWS]]
         text = markdown([head[i] for i in kept], shown)
         if len(rows) > MAX_ROWS:
@@ -79,13 +80,13 @@ def committed(folder: Path, *, without: Sequence[str] = ()) -> str:
 def benchmarks(folder: Path) -> str:
     """Return the figure and the tables of the benchmarks; ratios, not the times of one machine."""
     figure = FIGURE if (folder / "summary.png").exists() else ""
-    return figure + committed(folder, without=("our_value", "rival_value"))
+    first = ("comparison", "ours", "rival", "measure", "ratio")
+    return figure + committed(folder, first=first, without=("our_value", "rival_value"))
 
 
-def or_missing(text: str, what: str, command: str) -> str:
+def or_missing(text: str, what: str, command: str = "") -> str:
     """Return the text or, if it is empty, that there is nothing yet, and what would make it."""
     if text:
         return text
-    return f"There is no table of {what} among the committed files. To make it:\n\n" + (
-        f"```bash\n{command}\n```\n"
-    )
+    missing = f"There is no table of {what} among the committed files."
+    return f"{missing} To make it:\n\n```bash\n{command}\n```\n" if command else f"{missing}\n"

@@ -363,10 +363,12 @@ def test_a_missing_table_is_said(tmp_path):
     """A folder without tables gives a sentence and a command, not an error."""
     assert results.verdicts(tmp_path / "gone", report.paper_plan()) == ""
     assert "make bench" in results.or_missing(results.committed(tmp_path), "x", "make bench")
-    (tmp_path / "t.csv").write_text("what,ratio\na|b,1.23456\n")
-    shown = results.committed(tmp_path)
+    assert "```" not in results.or_missing("", "x")
+    (tmp_path / "t.csv").write_text("what,our_value,ratio\na|b,2,1.23456\n")
+    shown = results.committed(tmp_path, first=("ratio",), without=("our_value",))
     assert "`t.csv`" in shown
-    assert r"| a\|b | 1.23 |" in shown
+    assert "| ratio | what |" in shown
+    assert r"| 1.23 | a\|b |" in shown
 
 
 def test_lines_of_the_page_on_use_run():
