@@ -329,7 +329,7 @@ def test_list_has_every_chapter_with_question_and_parameters(capsys):
     text = capsys.readouterr().out
     for path in (ROOT / "notebooks").glob("*.ipynb"):
         assert path.name in text
-    assert "How does one turn a code back into an image?" in text
+    assert "How does one get back from a code to an image?" in text
     assert "n_components=10" in text
 
 

@@ -21,7 +21,7 @@ PACKAGES = {
     "": ("numpy", "scipy", "scikit-learn", "threadpoolctl", "tqdm"),
     "fast": ("numba",),
     "notebooks": (
-        *("ipykernel", "jupyterlab", "matplotlib", "mlxtend", "nbconvert", "nbformat"),
+        *("ipykernel", "jupyterlab", "matplotlib", "mlxtend", "nbformat"),
         *("pandas", "papermill", "pillow"),
     ),
     "distributed": ("dask", "distributed"),
