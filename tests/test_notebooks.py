@@ -21,7 +21,7 @@ MAX_LINES = 13
 MAX_MEDIAN_LINES = 5
 MAX_WORDS = 2_700
 MAX_BYTES = 1_500_000
-RESULTS_TO_COME = {"00_start_here", "12_akpca_experiments"}
+RESULTS_TO_COME = {"12_akpca_experiments"}
 MACHINE = r"\bat 0x[0-9a-f]{6,}|/home/|/root/|/tmp/|/Users/|[A-Z]:\\"
 
 # A result that somebody might have typed in: a number with a fraction, or one with a unit.
