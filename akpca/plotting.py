@@ -809,7 +809,7 @@ def plot_report(
     bands go from the smallest to the largest. An x without a result has an empty array.
     """
     n_rows = -(-len(panels) // n_columns)
-    shape = {"figsize": (10, 2.6 * n_rows + 0.7), "squeeze": False, "sharey": True}
+    shape = {"figsize": (10, 2.2 * n_rows + 0.7), "squeeze": False, "sharey": True}
     fig, axes = plt.subplots(n_rows, min(n_columns, len(panels)), **shape)
     handles: dict = {}
     for ax, (title, (x, methods)) in zip(axes.flat, panels.items(), strict=False):
@@ -821,7 +821,7 @@ def plot_report(
             low, high = [np.min(row) for row in rows], [np.max(row) for row in rows]
             ax.fill_between(at, low, high, color=handles[method].get_color(), alpha=0.1, lw=0)
         ax.set(xticks=x, xlabel=xlabel)
-        ax.set_title(title, fontsize=10)
+        ax.set_title(title, fontsize=9)
         plain_ticks(ax)
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
@@ -842,7 +842,7 @@ def plot_pairs(
     `panels` maps a title to method -> the two results, which `names` describes.
     """
     height = 0.34 * max(map(len, panels.values())) + 1.2
-    shape = {"figsize": (4.8 * len(panels), height), "sharex": True, "sharey": True}
+    shape = {"figsize": (2.1 * len(panels) + 2.4, height), "sharex": True, "sharey": True}
     fig, axes = plt.subplots(1, len(panels), squeeze=False, **shape)
     for ax, (title, methods) in zip(axes[0], panels.items(), strict=True):
         for i, (method, pair) in enumerate(methods.items()):
@@ -850,8 +850,10 @@ def plot_pairs(
             ax.plot(pair, (i, i), color=color, linewidth=2, alpha=0.5)
             ax.plot(pair[0], i, "o", markersize=8, markerfacecolor="white", color=color)
             ax.plot(pair[1], i, "o", markersize=8, color=color)
-        ax.set(title=title, xlabel=xlabel, yticks=range(len(methods)), yticklabels=methods)
+        ax.set(title=title, yticks=range(len(methods)), yticklabels=methods)
+        ax.locator_params(axis="x", nbins=4)
     axes[0, 0].invert_yaxis()
+    fig.supxlabel(xlabel, fontsize=11)
     hollow, full = (
         plt.Line2D([], [], marker="o", linestyle="", color="#555555", markerfacecolor=face)
         for face in ("white", "#555555")

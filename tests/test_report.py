@@ -408,32 +408,35 @@ def test_results_by_hand(plan, tmp_path):
 
 
 def test_a_run_that_is_not_complete_has_the_seeds_that_are(plan, tmp_path):
-    """Methods trained with noise have theirs, or are left out; nothing is nothing."""
+    """Methods trained with noise have theirs, and versions, or are left out."""
     assert report.read_results(plan, tmp_path) is None and not list(tmp_path.iterdir())
     table = ResultTable(tmp_path / f"{plan.name}.csv", COLUMNS)
-    noisy = "deep autoencoder, with noise"
-    jobs = plan._replace(noise_methods=(noisy,)).jobs
-    (last,) = (job for job in jobs if job.method == noisy and job.seed == 1)
-    jobs.remove(last)
+    plan = plan._replace(noise_versions=tuple(plan.versions))
+    noisy = tuple(report.NOISE_METHODS)
 
-    def add(jobs):
-        for job in jobs:
-            for condition in job.conditions:
-                table.add(*job[:4], condition, value=job.seed)
+    def add(**wanted):
+        for job in plan.jobs:
+            kind = {"seed": job.seed, "noise": job.method in noisy, "data": job.data}
+            if wanted.items() <= kind.items():
+                for condition in job.conditions:
+                    table.add(*job[:4], condition, value=job.seed)
         return report.read_results(plan, tmp_path)
 
-    assert add(job for job in jobs if job.seed == 0 and job.method == noisy) is None
-    assert add(job for job in jobs if job.seed == 0 and job.method == "PCA") is None
-    assert add(job for job in jobs if job.seed == 0 and job.method not in ("PCA", noisy)).plan.seeds
-    found = add(job for job in jobs if job.seed == 1)
-    assert found.plan.seeds == (0, 1) and found.plan.seeds_of([noisy]) == (0,)
-    assert found.plan.noise_methods == (noisy,)
-    place, condition = ("short 8x8", 3), plan.denoising[0]
-    assert list(found.value(*place, noisy, condition)) == [0]
+    assert add(seed=0, noise=False, data="short 8x8") is None
+    found = add(seed=0, noise=False, data="long 8x8")
+    assert found.plan.seeds == (0,) and not found.plan.noise_methods
+    found = add(seed=0, noise=True, data="long 8x8")
+    assert found.plan.noise_methods == noisy and found.plan.noise_versions == ("long 8x8",)
+    found = add(seed=1, noise=False)
+    assert found.plan.seeds == (0, 1) and found.plan.seeds_of(noisy) == (0,)
+    place, condition = ("long 8x8", 3), plan.denoising[0]
+    assert list(found.value(*place, noisy[0], condition)) == [0]
     assert list(found.value(*place, "PCA", condition)) == [0, 1]
-    assert list(found.value(*place, "PCA", condition, beside=[noisy])) == [0]
+    assert list(found.value(*place, "PCA", condition, beside=noisy)) == [0]
     assert list(found.lowest(*place, ["PCA", "AKPCA"], condition, beside=[])) == [0, 1]
-    assert add([last]).plan.seeds_of([noisy]) == (0, 1)
+    add(seed=0, noise=True, data="short 8x8")
+    found = add(seed=1, noise=True)
+    assert found.plan == plan._replace(noise_seeds=(0, 1))
 
 
 def test_tables_are_found_from_anywhere(tmp_path, monkeypatch):

@@ -689,7 +689,12 @@ def paper_plan(dataset: str = "mnist", *, seeds: Sequence[int] = (0, 1, 2)) -> P
 
 
 def _paper_options() -> Options:
-    """Return passes over the images and landmarks, with which curves have levelled off."""
+    """Return passes over the images, and landmarks.
+
+    On long 14x14 with k = 10, twice as many passes lower the held-out error by 0.2 % (AKPCA (18),
+    from 2), and the second one by 0.8 % (DS-AKPCA (18)). AKPCA (15) gains 5 % from 2 to 4. Kernel
+    PCA with 2,000 landmarks has 0.02 % more error than without an approximation.
+    """
     epochs = {  # short 14x14, short 28x28, long 14x14, long 28x28
         "AKPCA (18)": (14, 5, 2, 1),
         "AKPCA (15)": (14, 5, 4, 1),
@@ -708,7 +713,7 @@ def _paper_options() -> Options:
             given["n_landmarks"] = 2000
     for data in ("long 14x14", "long 28x28"):
         options["kernel PCA", data] = {"n_landmarks": 2000}
-    # as much CPU time as AKPCA takes with noise: some 10 and 25 seconds
+    # at least the CPU time that AKPCA takes with noise, 10 and 22 seconds
     for data, n in (("short 14x14", 220), ("long 14x14", 60)):
         options["deep autoencoder, with noise", data] = {"n_epochs": n}
     return options
@@ -914,25 +919,27 @@ class Results(NamedTuple):
 def read_results(plan: Plan, folder: str | Path) -> Results | None:
     """Return what the table of a plan in a folder has, or None if there is nothing to be judged.
 
-    A run that is not complete has the seeds for which there are all rows, and methods trained with
-    noise those for which there are theirs.
+    A run that is not complete has the seeds for which there are all rows. Methods trained with
+    noise have the versions, and the seeds, for which there are all of theirs.
     """
     path = Path(folder) / f"{plan.name}.csv"
     if not path.exists():
         return None
     table = ResultTable(path, COLUMNS)
-    begun = {key[1] for key in table}
-    plan = plan._replace(noise_methods=tuple(m for m in plan.noise_methods if m in begun))
 
-    def complete(noisy):
+    def complete(plan, noisy):
         jobs = [job for job in plan.jobs if (job.method in NOISE_METHODS) == noisy]
         absent = {j.seed for j in jobs for c in j.conditions if (*j[:4], c) not in table}
         return tuple(seed for seed in plan.seeds if seed not in absent)
 
-    plan = plan._replace(seeds=complete(False), noise_seeds=complete(True))
-    if not plan.seeds_of(plan.noise_methods):
-        plan = plan._replace(noise_methods=())
-    return Results(table, plan) if plan.seeds else None
+    plan = plan._replace(seeds=complete(plan, False))
+    each = {data: plan._replace(noise_versions=(data,)) for data in plan.noise_versions}
+    seeds = {data: complete(one, True) for data, one in each.items()}
+    known = tuple(data for data in seeds if seeds[data])
+    common = tuple(seed for seed in plan.seeds if all(seed in seeds[data] for data in known))
+    noise = {"noise_versions": known, "noise_seeds": common}
+    noise["noise_methods"] = plan.noise_methods if known and common else ()
+    return Results(table, plan._replace(**noise)) if plan.seeds else None
 
 
 def results_folder() -> Path:
