@@ -828,6 +828,7 @@ def plot_report(
     for ax in axes[:, 0]:
         ax.set_ylabel(ylabel)
     fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, fontsize=9)
+    fig.set_dpi(70)  # many lines make a large file
     return fig
 
 
@@ -858,7 +859,7 @@ def plot_pairs(
         plt.Line2D([], [], marker="o", linestyle="", color="#555555", markerfacecolor=face)
         for face in ("white", "#555555")
     )
-    fig.legend((hollow, full), names, loc="outside lower center", ncols=2)
+    fig.legend((hollow, full), names, loc="outside upper center", ncols=2)
     return fig
 
 

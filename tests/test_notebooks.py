@@ -21,7 +21,6 @@ MAX_LINES = 13
 MAX_MEDIAN_LINES = 5
 MAX_WORDS = 2_700
 MAX_BYTES = 1_500_000
-RESULTS_TO_COME = {"12_akpca_experiments"}
 MACHINE = r"\bat 0x[0-9a-f]{6,}|/home/|/root/|/tmp/|/Users/|[A-Z]:\\"
 
 # A result that somebody might have typed in: a number with a fraction, or one with a unit.
@@ -210,8 +209,6 @@ def test_figure_of_the_readme_is_the_committed_one(path):
 
 def test_ends_with_its_results(path):
     """The last cell hands out numbers and names the versions; nbval compares neither."""
-    if path.stem in RESULTS_TO_COME:
-        pytest.skip("its results are to come")
     cells = read(path).cells
     assert [cell for cell in cells if "results" in tags(cell)] == cells[-1:]
     assert "nbval-ignore-output" in tags(cells[-1])

@@ -236,8 +236,8 @@ def test_the_paper_plan_is_the_reports():
     assert plan.levels("speckle") == [0.2, 0.3, 0.4]
     assert {job.k for job in plan.jobs if "speckle 0.3" in job.conditions} == {10, 20}
     assert {job.k for job in plan.jobs if job.data == "long 28x28"} == {10, 20}
-    noisy = {(job.data, job.k) for job in plan.jobs if job.method in report.NOISE_METHODS}
-    assert noisy == {(f"{length} 14x14", k) for length in ("short", "long") for k in (10, 20)}
+    noisy = {(job.data, job.k, job.seed) for job in plan.jobs if job.method in report.NOISE_METHODS}
+    assert noisy == {("long 14x14", k, seed) for k in (10, 20) for seed in (0, 1)}
 
 
 def test_options_of_the_paper_plan_suit_the_estimators():
@@ -341,6 +341,8 @@ def test_small_and_unsteady_differences_are_ties():
     assert compared([1.0, 1.0], [1.1, 1.25]).outcome == "holds"
     assert compared([1.0, 1.0], [1.1, 1.5]).outcome == "tie"
     assert compared([0.0], [0.0]).outcome == "tie"
+    # another unit for each seed makes no difference
+    assert compared([1.0, 10.0], [1.2, 12.0]).outcome == "holds"
 
 
 def test_verdicts_count_comparisons():
