@@ -61,7 +61,9 @@ class Chapter:
 
 
 def read_chapters(paths: Iterable[Path]) -> list[Chapter]:
-    return [Chapter(path.stem, nbformat.read(path, as_version=4)) for path in sorted(paths)]
+    """Return chapters by number, whichever folders they lie in."""
+    ordered = sorted(paths, key=lambda path: path.name)
+    return [Chapter(path.stem, nbformat.read(path, as_version=4)) for path in ordered]
 
 
 def rerun_command(chapter: Chapter) -> str:

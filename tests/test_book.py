@@ -265,6 +265,15 @@ def chapter(*cells, **metadata):
 PARAMETERS = 'dataset: str = "a b"  # data\nk: int = 2  # size\nseed: int = 0  # seed'
 
 
+def test_chapters_are_in_order_whichever_folders_they_lie_in(tmp_path):
+    """Some may have been executed for this book, elsewhere, and others are as committed."""
+    paths = [tmp_path / "z" / "00_first.ipynb", tmp_path / "a" / "01_second.ipynb"]
+    for path in paths:
+        path.parent.mkdir()
+        nbformat.write(v4.new_notebook(), path)
+    assert [c.name for c in chapters.read_chapters(paths)] == ["00_first", "01_second"]
+
+
 def test_page_of_a_chapter():
     """A page has the link and the run time under its title, and the line after its parameters."""
     shown = v4.new_output("display_data", {"application/json": {"k": 2}, "text/plain": "2"})
