@@ -2,8 +2,9 @@
 
     f(x) = A (x - mean)        g(y) = A^T y + mean        A A^T = I
 
-A holds the k leading right singular vectors of the (centred) data matrix. `pca` finds them by SVD
-or, as the lectures do, by the power method; `principal_axes` returns axes and variances alone.
+A holds the k leading right singular vectors of the (centred) data matrix. `pca` finds them from the
+smaller of X^T X and X X^T, by SVD or, as the lectures do, by the power method; `principal_axes`
+returns axes and variances alone.
 """
 
 from __future__ import annotations
@@ -22,9 +23,14 @@ from .threads import matmul, one_blas_thread
 
 __all__ = ["LinearCode", "pca", "principal_axes"]
 
-PCA_METHODS = ("svd", "power", "power-gram")
+PCA_METHODS = ("auto", "svd", "power", "power-gram")
 # Axes whose variance is below this fraction of the largest are rounding errors and are left out.
 MIN_VARIANCE_RATIO = 1e-11
+# 'auto' takes the SVD if the k-th variance is below this fraction of the largest. Squares have half
+# the digits: singular values that come from them have a relative error of up to eps / ratio.
+MIN_SQUARES_RATIO = 1e-6
+# Below so many rows or columns, either way takes milliseconds.
+MIN_SQUARES_SIZE = 100
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ class LinearCode:
 
 
 def pca(
-    X, n_components: int, *, center: bool = True, method: str = "svd", random_state=0
+    X, n_components: int, *, center: bool = True, method: str = "auto", random_state=0
 ) -> LinearCode:
     """Return the encoder and decoder of principal component analysis.
 
@@ -81,11 +87,13 @@ def pca(
         k, at most min(n, d).
     center : bool, default=True
         Subtract the mean first.
-    method : {'svd', 'power', 'power-gram'}, default='svd'
-        'svd' takes all components at once; 'power' runs the power method with deflation on X^T X,
-        d x d, 'power-gram' on X X^T, n x n, which kernel PCA generalises.
+    method : {'auto', 'svd', 'power', 'power-gram'}, default='auto'
+        'auto' decomposes the smaller of X^T X and X X^T, if few of many components are wanted and
+        their variances are not so small that this would cost digits, and is 'svd' otherwise; 'svd'
+        takes all components at once; 'power' runs the power method with deflation on X^T X, d x d,
+        'power-gram' on X X^T, n x n, which kernel PCA generalises.
     random_state : int, RandomState instance or None, default=0
-        Determines the starting vectors of the power method.
+        Determines the starting vectors of 'auto' and of the power method.
     """
     X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="X")
     k, limit = n_components, min(X.shape)
@@ -96,7 +104,10 @@ def pca(
         raise ValueError(f"method must be one of {PCA_METHODS}, got {method!r}")
     mean = X.mean(axis=0) if center else np.zeros(X.shape[1], X.dtype)
     X = X - mean
-    if method == "svd":
+    found = _from_squares(X, k, random_state) if method == "auto" else None
+    if found is not None:
+        s, components = found
+    elif method in ("auto", "svd"):
         with one_blas_thread(flops=lapack_work(*X.shape)):
             _, s, Vt = linalg.svd(X, full_matrices=False)
         s, components = s[:k], Vt[:k]
@@ -111,6 +122,16 @@ def pca(
         s, components = np.sqrt(values), (X.T @ U / np.sqrt(values)).T
     _, components = svd_flip(None, components, u_based_decision=False)
     return LinearCode(components.astype(X.dtype), mean, s.astype(X.dtype))
+
+
+def _from_squares(X, k: int, random_state) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return singular values and components, or None if an SVD is quick or more exact."""
+    if min(X.shape) < MIN_SQUARES_SIZE or k > min(X.shape) / 4:
+        return None
+    axes, variances = principal_axes(X, k, random_state=random_state)
+    if len(variances) < k or variances[-1] < MIN_SQUARES_RATIO * variances[0]:
+        return None
+    return np.sqrt(len(X) * variances), axes.T
 
 
 def _check_integer(k, name: str) -> None:

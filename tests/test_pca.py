@@ -1,9 +1,10 @@
-"""PCA: three ways to the same encoder and decoder."""
+"""PCA: four ways to the same encoder and decoder."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import linalg
 from sklearn.decomposition import PCA
 
 from akpca import pca, reconstruction_error, relative_error
@@ -23,6 +24,34 @@ def test_power_method_equals_svd(X, center, method):
     code = pca(X, 4, center=center, method=method)
     np.testing.assert_allclose(code.components, expected.components, atol=1e-6)
     np.testing.assert_allclose(code.singular_values, expected.singular_values, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(300, 120), (120, 300)])
+@pytest.mark.parametrize("center", [True, False])
+def test_squares_equal_svd(shape, center, dtype, monkeypatch):
+    """Few of many components come from X^T X or X X^T, without an SVD and with the same result."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal(shape) * np.arange(1, shape[1] + 1) ** -0.5 + 0.1
+    expected = pca(rows, 20, center=center, method="svd")
+    monkeypatch.setattr(linalg, "svd", None)  # that of SciPy, which `pca` calls
+    code = pca(rows.astype(dtype), 20, center=center)
+    eps = np.finfo(dtype).eps
+    assert code.components.dtype == dtype
+    np.testing.assert_allclose(code.components, expected.components, atol=1e4 * eps)
+    np.testing.assert_allclose(code.singular_values, expected.singular_values, rtol=100 * eps)
+    np.testing.assert_allclose(code.mean, expected.mean, atol=10 * eps)
+
+
+@pytest.mark.parametrize("scale", [1e-2, 1e-5, 1e-7, 0])
+def test_small_singular_values_keep_their_digits(scale):
+    """Squares would lose them, or the rank that the data do not have: then it is an SVD."""
+    rng = np.random.default_rng(0)
+    U, V = (np.linalg.qr(rng.standard_normal((n, 110)))[0] for n in (150, 110))
+    values = np.r_[np.linspace(2, 1, 10), scale * np.linspace(2, 1, 100)]
+    code = pca(U * values @ V.T, 15, center=False)
+    np.testing.assert_allclose(code.singular_values, values[:15], rtol=1e-8, atol=1e-14)
+    np.testing.assert_allclose(code.components @ code.components.T, np.eye(15), atol=1e-12)
 
 
 def test_centred_equals_scikit_learn(X):
@@ -83,7 +112,7 @@ def test_components_are_nested(X):
 
 def test_float32_is_kept(X):
     """float32 data give a float32 code."""
-    for method in ("svd", "power", "power-gram"):
+    for method in ("auto", "svd", "power", "power-gram"):
         code = pca(X.astype(np.float32), 2, method=method)
         assert code.components.dtype == np.float32
         assert code.reconstruct(X.astype(np.float32)).dtype == np.float32
