@@ -1,4 +1,4 @@
-"""How far a reconstruction is from its original.
+"""How far a reconstruction is from its original, and a grouping from another.
 
 Samples may have any real dtype. They are compared in float64, `BLOCK_VALUES` values at a time, so
 that images of bytes do not overflow. Peak memory: 3 * 8 * BLOCK_VALUES + 8 n bytes.
@@ -7,12 +7,18 @@ that images of bytes do not overflow. Peak memory: 3 * 8 * BLOCK_VALUES + 8 n by
 from __future__ import annotations
 
 import numpy as np
-from sklearn.utils import check_array, gen_batches
+from sklearn.metrics import mutual_info_score
+from sklearn.utils import check_array, column_or_1d, gen_batches
 
 # Values compared at a time: 8 MB in float64.
 BLOCK_VALUES = 2**20
 
-__all__ = ["reconstruction_error", "relative_error"]
+__all__ = [
+    "reconstruction_error",
+    "relative_error",
+    "signal_to_noise",
+    "variation_of_information",
+]
 
 
 def reconstruction_error(X, X_hat) -> float:
@@ -71,3 +77,48 @@ def _mean_square(X, X_hat, scale: float = 1.0) -> float:
                 rest -= X_hat[rows] / np.float64(scale)
             squares[rows] = np.sum(np.square(rest, out=rest), axis=1)
         return float(np.mean(squares))
+
+
+def variation_of_information(labels, clusters) -> float:
+    """Return VI = H(c) + H(c') - 2 I(c, c'), in nats: how far two groupings are apart.
+
+    It is 0 if they agree, whatever the names of the groups, and a metric: Meilă, "Comparing
+    clusterings: an axiomatic view", ICML 2005; (41)-(44) of Günter, Schraudolph and Vishwanathan,
+    JMLR 8, 2007.
+
+    Parameters
+    ----------
+    labels, clusters : array-like of shape (n,)
+        The group of every sample.
+    """
+    labels, clusters = (column_or_1d(np.asarray(groups)) for groups in (labels, clusters))
+    if len(labels) != len(clusters) or not len(labels):
+        raise ValueError(
+            f"labels and clusters must have the same length, above 0, got {len(labels)} and "
+            f"{len(clusters)}"
+        )
+
+    def entropy(groups):
+        parts = np.unique(groups, return_counts=True)[1] / len(groups)
+        return -float(np.sum(parts * np.log(parts)))
+
+    shared = float(mutual_info_score(labels, clusters))
+    return max(entropy(labels) + entropy(clusters) - 2 * shared, 0.0)
+
+
+def signal_to_noise(X, X_hat) -> float:
+    """Return 10 log10 (variance of X / mean squared error), in decibels.
+
+    The variance is that of all values of X about their mean, such as the pixels of an image. It is
+    infinite if X_hat is X.
+
+    Parameters
+    ----------
+    X, X_hat : array-like of shape (n, d)
+        The original, and what is to be like it.
+    """
+    X, X_hat = (np.asarray(Z, np.float64) for Z in _check_pair(X, X_hat))
+    signal, noise = np.var(X), np.mean((X - X_hat) ** 2)
+    if signal == 0:
+        raise ValueError("X is constant: it has no signal")
+    return float(10 * np.log10(signal / noise)) if noise > 0 else np.inf

@@ -67,3 +67,33 @@ def test_sparse_and_too_far():
         relative_error(sparse.eye(3), np.eye(3))
     with pytest.raises(ValueError, match="X_hat is too far"):
         relative_error(np.full((2, 2), 1e-200), np.full((2, 2), 1e200))
+
+
+def test_variation_of_information_is_a_metric():
+    """(44): 0 for the same groups under other names, symmetric, and with a triangle inequality."""
+    rng = np.random.default_rng(0)
+    a, b, c = rng.integers(4, size=(3, 300))
+    distance = metrics.variation_of_information
+    assert distance(a, (a + 1) % 4) == pytest.approx(0, abs=1e-12)
+    assert distance(a, b) == pytest.approx(distance(b, a), rel=1e-12)
+    assert distance(a, c) <= distance(a, b) + distance(b, c)
+    # one group against g equal ones is the entropy of these, ln g
+    assert distance(np.zeros(12), np.arange(12) % 3) == pytest.approx(np.log(3))
+    joint = np.array([[np.mean((a == i) & (b == j)) for j in range(4)] for i in range(4)])
+    p, q = joint.sum(axis=1), joint.sum(axis=0)
+    shared = np.sum(joint * np.log(joint / np.outer(p, q)))  # (43)
+    expected = -np.sum(p * np.log(p)) - np.sum(q * np.log(q)) - 2 * shared
+    assert distance(a, b) == pytest.approx(expected, rel=1e-10)
+    with pytest.raises(ValueError, match="same length"):
+        distance(a, b[:-1])
+
+
+def test_signal_to_noise():
+    """A noise of a tenth of the spread is 20 dB; shifts and scales of both do not matter."""
+    X = np.random.default_rng(0).standard_normal((50, 40))
+    noisy = X + 0.1 * X.std() * np.where(np.arange(40) % 2, 1, -1)
+    assert metrics.signal_to_noise(X, noisy) == pytest.approx(20)
+    assert metrics.signal_to_noise(3 * X + 7, 3 * noisy + 7) == pytest.approx(20)
+    assert metrics.signal_to_noise(X, X) == np.inf
+    with pytest.raises(ValueError, match="X is constant"):
+        metrics.signal_to_noise(np.ones((2, 2)), np.zeros((2, 2)))

@@ -11,7 +11,7 @@ principal component analysis", JMLR 8, 2007.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -100,6 +100,8 @@ def excess_error_curve(
     *,
     eigenvalue_updates: str = "pass",
     init: np.ndarray | None = None,
+    optimum: float | None = None,
+    callback: Callable[[HebbianProgress], object] | None = None,
     random_state=None,
 ) -> np.ndarray:
     """Return E(A) / E_min - 1 after every pass of a variant of the kernel Hebbian algorithm.
@@ -111,6 +113,10 @@ def excess_error_curve(
     gain, n_components, n_passes, eigenvalue_updates, init, random_state
         As in :class:`akpca.KernelHebbian`; by default eigenvalues are estimated before every pass,
         as in the paper's experiments.
+    optimum : float, default=None
+        E_min, as :func:`optimal_error` has it. None computes it.
+    callback : callable, default=None
+        Called after every pass, once its error is known; a true answer ends the run.
 
     Returns
     -------
@@ -120,12 +126,13 @@ def excess_error_curve(
     """
     K = _check_matrix(K)
     check_number("n_passes", n_passes, integer=True, low=1)
-    operator, optimum = MatrixOperator(K), _positive_optimum(K, n_components)
-    curve = np.full(n_passes, np.inf)
+    operator, curve = MatrixOperator(K), np.full(n_passes, np.inf)
+    lowest = _positive_optimum(K, n_components) if optimum is None else optimum
 
-    def measure(state: HebbianProgress) -> None:
+    def measure(state: HebbianProgress) -> object:
         error = kernel_reconstruction_error(operator, state.coefficients)
-        curve[state.n_iter - 1] = error / optimum - 1
+        curve[state.n_iter - 1] = error / lowest - 1
+        return callback(state) if callback is not None else None
 
     with one_blas_thread(flops=2.0 * K.size * n_components):
         _run(

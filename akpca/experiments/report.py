@@ -48,9 +48,9 @@ from ..metrics import reconstruction_error
 from ..nystrom import NystromKernelPCA
 from ..preimage import kernel_ridge
 from ..progress import progress_bar
-from ..sentences import enumerated
 from ..threads import one_blas_thread
-from .tables import ResultTable
+from .tables import ResultTable, folder_of_results
+from .verdicts import Comparison, Finding
 
 __all__ = [
     "COLUMNS",
@@ -90,8 +90,6 @@ DENOISING = (
 )
 # Where tables lie, as seen from the notebooks.
 RESULTS = Path("results") / "akpca"
-# Results that differ by no more than this part of the larger one are a tie.
-MARGIN = 0.01
 # Splits over which the accuracy of a classifier is averaged.
 CLASSIFIER_SPLITS = 5
 
@@ -751,91 +749,6 @@ def photo_plan(dataset: str, *, seeds: Sequence[int] = (0, 1, 2)) -> Plan:
 # Findings ---------------------------------------------------------------------------------------
 
 
-class Comparison(NamedTuple):
-    """Two results that a claim orders, each for every seed: the smaller and the larger one.
-
-    `data` is the version of the data that they are about.
-    """
-
-    smaller: np.ndarray
-    larger: np.ndarray
-    data: str = ""
-
-    @property
-    def outcome(self) -> str:
-        """'holds' or 'fails', by the mean over seeds, or 'tie'.
-
-        It is a tie if they differ by no more than 1 % of the larger one in the mean over seeds, or
-        by no more than what that percentage varies by from seed to seed.
-        """
-        sizes = np.maximum(abs(self.smaller), abs(self.larger))
-        differences = (self.larger - self.smaller) / np.where(sizes > 0, sizes, 1)
-        if abs(np.mean(differences)) <= max(MARGIN, np.ptp(differences)):
-            return "tie"
-        return "holds" if np.mean(differences) > 0 else "fails"
-
-
-class Finding(NamedTuple):
-    """A claim of the report, and what came out.
-
-    Attributes
-    ----------
-    figure : int
-        The report's figure.
-    claim : str
-        In our words: this is below that.
-    comparisons : list of Comparison
-        One for each version of the data, size of the code, level of noise, ... that it is about.
-    """
-
-    figure: int
-    claim: str
-    comparisons: list[Comparison]
-
-    @property
-    def counts(self) -> tuple[int, int, int]:
-        """How many comparisons hold, tie and fail."""
-        outcomes = [c.outcome for c in self.comparisons]
-        return outcomes.count("holds"), outcomes.count("tie"), outcomes.count("fails")
-
-    @property
-    def verdict(self) -> str:
-        """All comparisons hold; most do and the others tie; at least one does; or none."""
-        hold, tie, fail = self.counts
-        if not self.comparisons:
-            return "not tested"
-        if not hold:
-            return "not reproduced"
-        if fail or hold <= tie:
-            return "in part"
-        return "reproduced, with ties" if tie else "reproduced"
-
-    @property
-    def ratios(self) -> list[float]:
-        """The sum of all that should be smaller over that of all that should be larger, by seed."""
-        smaller = np.sum([c.smaller for c in self.comparisons], axis=0)
-        larger = np.sum([c.larger for c in self.comparisons], axis=0)
-        return [float(a / b) if b else float(a > b) for a, b in zip(smaller, larger, strict=True)]
-
-    def row(self) -> list[str]:
-        """Return the mean ratio with its range over seeds, and the verdict."""
-        if not self.comparisons:
-            return ["–", self.verdict]
-        low, high, mean = min(self.ratios), max(self.ratios), np.mean(self.ratios)
-        return [f"{mean:.2f} ({low:.2f} to {high:.2f})", f"*{self.verdict}*"]
-
-    def sentence(self) -> str:
-        """Return verdict and counts as a sentence."""
-        if not self.comparisons:
-            return "*not tested* with these settings"
-        hold, tie, fail = self.counts
-        failed = dict.fromkeys(c.data for c in self.comparisons if c.outcome == "fails")
-        where = f", on {enumerated(failed)}" if any(failed) else ""
-        others = [f"{tie} tied"] * bool(tie) + [f"{fail} failed{where}"] * bool(fail)
-        counted = ", ".join([f"{hold} of {len(self.comparisons)} comparisons held", *others])
-        return f"**{self.verdict}** ({counted})"
-
-
 class Results(NamedTuple):
     """The rows of a plan, as figures and claims need them: arrays with an entry for each seed."""
 
@@ -943,17 +856,8 @@ def read_results(plan: Plan, folder: str | Path) -> Results | None:
 
 
 def results_folder() -> Path:
-    """Return the folder with the tables that belong to the notebooks.
-
-    It is looked for from the working directory upwards, then beside the package, since a notebook
-    can't tell where it lies. Without any, it is the one that would be in the working directory.
-    """
-    here, package = Path.cwd(), Path(__file__).resolve().parents[2]
-    for place in (here, *here.parents, package):
-        for folder in (place / RESULTS, place / "notebooks" / RESULTS):
-            if folder.is_dir():
-                return folder
-    return here / RESULTS
+    """Return the folder with the tables that belong to the notebooks."""
+    return folder_of_results(RESULTS.name)
 
 
 def side_by_side(

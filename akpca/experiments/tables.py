@@ -13,7 +13,22 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["ResultTable"]
+__all__ = ["ResultTable", "folder_of_results"]
+
+
+def folder_of_results(name: str) -> Path:
+    """Return the folder of this name with tables that belong to the notebooks.
+
+    It is looked for from the working directory upwards, then beside the package, since a notebook
+    can't tell where it lies. Without any, it is the one that would be in the working directory.
+    """
+    part = Path("results") / name
+    here, package = Path.cwd(), Path(__file__).resolve().parents[2]
+    for place in (here, *here.parents, package):
+        for folder in (place / part, place / "notebooks" / part):
+            if folder.is_dir():
+                return folder
+    return here / part
 
 
 class ResultTable:

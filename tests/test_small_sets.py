@@ -1,0 +1,118 @@
+"""Section 5.1 of the paper on fast iterative kernel PCA: rows, gains of table 1, and verdicts."""
+
+import numpy as np
+import pytest
+
+from akpca import KernelHebbian
+from akpca.experiments import ResultTable, excess_error_curve
+from akpca.experiments import small_sets as sets
+from akpca.hebbian import make_gain
+from akpca.kernels import RBF
+from akpca.operators import MatrixOperator
+
+GAINS = {"set": {"KHA/t": make_gain("KHA/t", eta0=0.5), "KHA-SMD": make_gain("KHA-SMD", eta0=0.5)}}
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """Return a centred matrix of 60 samples, 3 components."""
+    X = np.random.default_rng(0).standard_normal((60, 5)) * 0.7 ** np.arange(5)
+    return sets.Problem("small", "RBF", MatrixOperator(RBF(gamma=0.2)(X), center=True).K, 3)
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Return a table without rows."""
+    return ResultTable(tmp_path / "small.csv", sets.COLUMNS)
+
+
+def test_rows_are_those_of_the_curve(problem, table):
+    """What is written is E(A) / E_min - 1 after the passes that are kept, to six digits."""
+    sets.follow(problem, GAINS, table, seeds=(3, 4), n_passes=13)
+    found = sets.curves(table, "small", "RBF", "set")
+    assert list(found) == ["KHA/t", "KHA-SMD"]
+    passes, values = found["KHA/t"]
+    assert passes.tolist() == [*range(1, 11), 12, 13]
+    for seed, row in zip((3, 4), values, strict=True):
+        gain = GAINS["set"]["KHA/t"]
+        curve = excess_error_curve(problem.K, gain, 3, 13, random_state=seed)
+        np.testing.assert_allclose(row, curve[passes - 1], rtol=1e-5)
+    at_end = sets.value(table, ("small", "RBF"), "set", "KHA/t", 13, seeds=(3, 4))
+    np.testing.assert_array_equal(at_end, values[:, -1])
+
+
+def test_a_run_that_was_cut_off_goes_on(problem, table, tmp_path):
+    """Rows that are there are not computed again, and the end is that of a run in one piece."""
+    one = {"set": {"KHA/t": GAINS["set"]["KHA/t"]}}
+    sets.follow(problem, one, table, seeds=(0,), n_passes=4)
+    lines = table.path.read_text(encoding="utf-8").splitlines(keepends=True)
+    cut = tmp_path / "cut.csv"
+    cut.write_text("".join(lines[:4]) + lines[4][:9], encoding="utf-8")
+    sets.follow(problem, one, ResultTable(cut, sets.COLUMNS), seeds=(0,), n_passes=4)
+    assert cut.read_text(encoding="utf-8").splitlines(keepends=True) == lines
+    nothing = {"set": {"KHA/t": None}}  # would fail if it ran
+    sets.follow(problem, nothing, ResultTable(cut, sets.COLUMNS), seeds=(0,), n_passes=4)
+
+
+def test_a_divergence_is_infinite(problem, table):
+    """From the pass on in which a run diverges; other measures say what they are then."""
+    gains = {"set": {"KHA": make_gain("KHA", eta0=1e4)}}
+    measures = {"rank": sets.Measure(lambda state: 1.0, diverged=0.0)}
+    sets.follow(problem, gains, table, seeds=(0,), n_passes=3, measures=measures)
+    at = {"seeds": (0,)}
+    assert np.isinf(sets.value(table, ("small", "RBF"), "set", "KHA", 3, **at)).all()
+    assert sets.value(table, ("small", "RBF"), "set", "KHA", 3, measure="rank", **at) == 0
+    assert sets.below(np.array([1.0, 2.0]), np.array([np.inf, np.inf])).outcome == "holds"
+    assert sets.below(np.full(2, np.inf), np.full(2, np.inf)).outcome == "tie"
+
+
+def test_measures_see_the_passes_that_are_kept(problem, table):
+    """They get the state of the run, of which the gain is recorded, too."""
+    measures = {"norm": sets.Measure(lambda state: np.linalg.norm(state.coefficients))}
+    gains = {"set": {"KHA/et": make_gain("KHA/et", eta0=0.2)}}
+    sets.follow(problem, gains, table, seeds=(0,), n_passes=5, passes=(2, 5), measures=measures)
+    assert len(table) == 6
+    model = KernelHebbian(
+        3,
+        kernel="precomputed",
+        gain=gains["set"]["KHA/et"],
+        n_passes=5,
+        eigenvalue_updates="pass",
+        random_state=0,
+    ).fit(MatrixOperator(problem.K))
+    found = {
+        m: sets.value(table, ("small", "RBF"), "set", "KHA/et", 5, seeds=(0,), measure=m)[0]
+        for m in ("norm", "gain")
+    }
+    assert found["norm"] == pytest.approx(np.linalg.norm(model.coefficients_), rel=1e-5)
+    scale = np.linalg.norm(model.eigenvalues_) / 6 * 0.2  # (22) after five passes
+    assert found["gain"] == pytest.approx(scale, rel=1e-4)
+
+
+def test_one_merge_is_nearly_the_optimum(problem, table):
+    """All components are kept here, so that nothing is lost."""
+    models = sets.merge_once(problem, table, seeds=(0, 1))
+    assert list(models) == [0, 1]
+    label = sets.INCREMENTAL
+    found = sets.value(table, ("small", "RBF"), label, label, 1, seeds=(0, 1))
+    assert (found < 1e-8).all()
+    assert not sets.merge_once(problem, table, seeds=(0, 1))
+
+
+def test_table_1_is_that_of_the_paper():
+    """SMD versions have eta0 and tau of those without; (9), (19) and (22) have tau and eta0."""
+    assert len(sets.TABLE_1) == 6
+    for row in sets.TABLE_1.values():
+        for plain, adapted in (("KHA/et*", "KHA-SMD*"), ("KHA/et", "KHA-SMD")):
+            assert row[adapted].without_adaptation() == row[plain]
+            assert row[adapted].xi == 0.99
+    usps = sets.TABLE_1["USPS, RBF"]
+    assert repr(usps["KHA-SMD*"]) == "KHA-SMD*(eta0=5, tau=3 passes, mu=0.05, xi=0.99)"
+    assert repr(sets.TABLE_1["clustering"]["KHA/t"]) == "KHA/t(eta0=200, tau=1 passes)"
+
+
+def test_passes_that_are_kept():
+    """All of the first ten, then fewer and fewer, and the last."""
+    assert sets.recorded_passes(3) == [1, 2, 3]
+    assert sets.recorded_passes(17)[9:] == [10, 12, 15, 17]
+    assert sets.recorded_passes(200)[-4:] == [100, 120, 150, 200]
