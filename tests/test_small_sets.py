@@ -20,6 +20,11 @@ def problem():
     return sets.Problem("small", "RBF", MatrixOperator(RBF(gamma=0.2)(X), center=True).K, 3)
 
 
+def study(table):
+    """Return what reads the rows of a table."""
+    return sets.Study({"small": table}, {"small": "set"})
+
+
 @pytest.fixture
 def table(tmp_path):
     """Return a table without rows."""
@@ -29,7 +34,7 @@ def table(tmp_path):
 def test_rows_are_those_of_the_curve(problem, table):
     """What is written is E(A) / E_min - 1 after the passes that are kept, to six digits."""
     sets.follow(problem, GAINS, table, seeds=(3, 4), n_passes=13)
-    found = sets.curves(table, "small", "RBF", "set")
+    found = study(table).curves("small", "RBF")
     assert list(found) == ["KHA/t", "KHA-SMD"]
     passes, values = found["KHA/t"]
     assert passes.tolist() == [*range(1, 11), 12, 13]
@@ -37,8 +42,16 @@ def test_rows_are_those_of_the_curve(problem, table):
         gain = GAINS["set"]["KHA/t"]
         curve = excess_error_curve(problem.K, gain, 3, 13, random_state=seed)
         np.testing.assert_allclose(row, curve[passes - 1], rtol=1e-5)
-    at_end = sets.value(table, ("small", "RBF"), "set", "KHA/t", 13, seeds=(3, 4))
-    np.testing.assert_array_equal(at_end, values[:, -1])
+    value = study(table).value
+    np.testing.assert_array_equal(value("small", "RBF", "KHA/t"), values[:, -1])
+    np.testing.assert_array_equal(value("small", "RBF", "KHA/t", 11), values[:, 9])
+    with pytest.raises(ValueError, match="at least 1"):
+        value("small", "RBF", "KHA/t", -1)
+    assert study(table).parts("small") == ["RBF"]
+    assert study(table).parts("large") == []
+    (one,) = study(table).below("small", "KHA-SMD", "KHA/t", 5)
+    np.testing.assert_array_equal(one.larger, values[:, 4])
+    assert study(table).below("small", "KHA", "KHA/t") == []
 
 
 def test_a_run_that_was_cut_off_goes_on(problem, table, tmp_path):
@@ -59,9 +72,8 @@ def test_a_divergence_is_infinite(problem, table):
     gains = {"set": {"KHA": make_gain("KHA", eta0=1e4)}}
     measures = {"rank": sets.Measure(lambda state: 1.0, diverged=0.0)}
     sets.follow(problem, gains, table, seeds=(0,), n_passes=3, measures=measures)
-    at = {"seeds": (0,)}
-    assert np.isinf(sets.value(table, ("small", "RBF"), "set", "KHA", 3, **at)).all()
-    assert sets.value(table, ("small", "RBF"), "set", "KHA", 3, measure="rank", **at) == 0
+    assert np.isinf(study(table).value("small", "RBF", "KHA")).all()
+    assert study(table).value("small", "RBF", "KHA", measure="rank") == 0
     assert sets.below(np.array([1.0, 2.0]), np.array([np.inf, np.inf])).outcome == "holds"
     assert sets.below(np.full(2, np.inf), np.full(2, np.inf)).outcome == "tie"
 
@@ -80,10 +92,7 @@ def test_measures_see_the_passes_that_are_kept(problem, table):
         eigenvalue_updates="pass",
         random_state=0,
     ).fit(MatrixOperator(problem.K))
-    found = {
-        m: sets.value(table, ("small", "RBF"), "set", "KHA/et", 5, seeds=(0,), measure=m)[0]
-        for m in ("norm", "gain")
-    }
+    found = {m: study(table).value("small", "RBF", "KHA/et", measure=m) for m in ("norm", "gain")}
     assert found["norm"] == pytest.approx(np.linalg.norm(model.coefficients_), rel=1e-5)
     scale = np.linalg.norm(model.eigenvalues_) / 6 * 0.2  # (22) after five passes
     assert found["gain"] == pytest.approx(scale, rel=1e-4)
@@ -94,7 +103,7 @@ def test_one_merge_is_nearly_the_optimum(problem, table):
     models = sets.merge_once(problem, table, seeds=(0, 1))
     assert list(models) == [0, 1]
     label = sets.INCREMENTAL
-    found = sets.value(table, ("small", "RBF"), label, label, 1, seeds=(0, 1))
+    found = study(table).value("small", "RBF", label, gains=label)
     assert (found < 1e-8).all()
     assert not sets.merge_once(problem, table, seeds=(0, 1))
 

@@ -78,8 +78,8 @@ def optimal_error(K: np.ndarray, n_components: int) -> float:
     values, vectors, _ = leading_eigenpairs(K, n_components, random_state=0)
     # as explicit residual: a difference of squares would lose digits where the error is small
     rest = K - matmul(vectors * np.maximum(values, 0), vectors.T)
-    with one_blas_thread(flops=2.0 * rest.size):  # the norm is a product of BLAS, too
-        return float(np.linalg.norm(rest))
+    # in float32 a sum of so many squares would lose digits, too
+    return float(np.sqrt(np.einsum("ij,ij->", rest, rest, dtype=np.float64)))
 
 
 def _positive_optimum(K: np.ndarray, n_components: int) -> float:

@@ -2,8 +2,9 @@
 
 Each of them is a `Problem`, a kernel matrix of which r eigenvectors are sought. `follow` runs the
 paper's variants on it, with one set of gains or several, and writes the excess error after a pass,
-and whatever else is to be measured, as a row of a :class:`.tables.ResultTable`; `curves` reads
-them. `TABLE_1` has the paper's parameters.
+and whatever else is to be measured, as a row of a :class:`.tables.ResultTable`. A `Study` reads
+them, for figures and for the comparisons that claims consist of. `TABLE_1` has the paper's
+parameters.
 
 Günter, Schraudolph and Vishwanathan, "Fast iterative kernel principal component analysis", JMLR 8,
 2007.
@@ -34,12 +35,11 @@ __all__ = [
     "VARIANTS",
     "Measure",
     "Problem",
+    "Study",
     "below",
-    "curves",
     "follow",
     "merge_once",
     "recorded_passes",
-    "value",
 ]
 
 VARIANTS = ("KHA", "KHA/t", "KHA/et*", "KHA/et", "KHA-SMD*", "KHA-SMD")
@@ -224,46 +224,80 @@ def merge_once(
     return models
 
 
-def curves(
-    table: ResultTable,
-    experiment: str,
-    part: str,
-    gains: str,
-    *,
-    measure: str = "excess",
-    seeds: Sequence[int] | None = None,
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return variant -> passes, shape (m,), and results, shape (n_seeds, m)."""
-    rows = table.select(experiment=experiment, part=part, gains=gains, measure=measure)
-    found: dict[str, dict[tuple[int, int], float]] = {}
-    for (variant, seed, number), result in rows.items():
-        if seeds is None or int(seed) in seeds:
+class Study(NamedTuple):
+    """The rows of one scale, as figures and claims need them.
+
+    Attributes
+    ----------
+    tables : mapping of str to ResultTable
+        Experiment -> its rows.
+    gains : mapping of str to str
+        Experiment -> the label of the gains by which the paper's claims about it are judged.
+    """
+
+    tables: Mapping[str, ResultTable]
+    gains: Mapping[str, str]
+
+    def parts(self, experiment: str) -> list[str]:
+        """Return the parts of an experiment, none if it was not run."""
+        table = self.tables.get(experiment, ())
+        return list(dict.fromkeys(key[1] for key in table if key[0] == experiment))
+
+    def curves(
+        self, experiment: str, part: str, *, gains: str | None = None, measure: str = "excess"
+    ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Return variant -> passes, shape (m,), and results, shape (n_seeds, m).
+
+        Only seeds that have all passes count.
+        """
+        table, label = self.tables[experiment], gains or self.gains[experiment]
+        rows = table.select(experiment=experiment, part=part, gains=label, measure=measure)
+        found: dict[str, dict[tuple[int, int], float]] = {}
+        for (variant, seed, number), result in rows.items():
             found.setdefault(variant, {})[int(seed), int(number)] = result
-    drawn = {}
-    for variant, results in found.items():
-        some = sorted({seed for seed, _ in results})
-        passes = sorted({number for _, number in results})
-        whole = [s for s in some if all((s, number) in results for number in passes)]
-        values = np.array([[results[s, number] for number in passes] for s in whole])
-        drawn[variant] = np.array(passes), values.reshape(len(whole), len(passes))
-    return drawn
+        drawn = {}
+        for variant, results in found.items():
+            passes = sorted({number for _, number in results})
+            seeds = sorted({seed for seed, _ in results})
+            whole = [s for s in seeds if all((s, number) in results for number in passes)]
+            values = [[results[s, number] for number in passes] for s in whole]
+            drawn[variant] = np.array(passes), np.reshape(values, (len(whole), len(passes)))
+        return drawn
 
+    def value(
+        self,
+        experiment: str,
+        part: str,
+        variant: str,
+        number: int | None = None,
+        *,
+        gains: str | None = None,
+        measure: str = "excess",
+    ) -> np.ndarray:
+        """Return a result for each seed, after the last pass, or the last up to a number."""
+        passes, values = self.curves(experiment, part, gains=gains, measure=measure)[variant]
+        within = np.flatnonzero(passes <= (number or passes[-1]))
+        if not len(within):
+            raise ValueError(f"{number=} must be at least {passes[0]}, the first pass with rows")
+        return values[:, within[-1]]
 
-def value(
-    table: ResultTable,
-    problem: tuple[str, str],
-    gains: str,
-    variant: str,
-    number: int,
-    *,
-    seeds: Sequence[int],
-    measure: str = "excess",
-) -> np.ndarray:
-    """Return a result after a pass, for each seed; `problem` is an experiment and its part."""
-    return np.array([table[(*problem, gains, variant, s, measure, number)] for s in seeds])
+    def below(
+        self, experiment: str, smaller: str, larger: str, number: int | None = None, **where: str
+    ) -> list[Comparison]:
+        """Return the comparisons, one a part, that a variant is below another after a pass.
+
+        Variants that were not run are not compared; `where` is passed on to `value`.
+        """
+        compared = []
+        for part in self.parts(experiment):
+            known = self.curves(experiment, part, **where)
+            if smaller in known and larger in known:
+                pair = (self.value(experiment, part, v, number, **where) for v in (smaller, larger))
+                compared.append(below(*pair, part))
+        return compared
 
 
 def below(smaller: np.ndarray, larger: np.ndarray, data: str = "") -> Comparison:
-    """Return the comparison of errors that may be infinite: a diverged run is above all others."""
+    """Return the comparison of results that may be infinite: a diverged run is above all others."""
     largest = np.finfo(float).max / 4
     return Comparison(np.minimum(smaller, largest), np.minimum(larger, largest), data)
