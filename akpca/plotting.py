@@ -42,6 +42,7 @@ __all__ = [
     "plot_geometry",
     "plot_histograms",
     "plot_pairs",
+    "plot_pass_panels",
     "plot_paths",
     "plot_points",
     "plot_predictions",
@@ -94,6 +95,8 @@ GAIN_STYLES: dict[str, dict] = {
     "KHA/s": {"color": BLACK, "linestyle": "--"},
     "KHA/ts": {"color": PURPLE, "linestyle": "--"},
     "KHA/es": {"color": "#8C5A00", "linestyle": "--"},
+    "auto": {"color": PURPLE, "linestyle": "-."},
+    "merged once": {"color": BLACK, "marker": "*", "linestyle": ""},
 }
 
 _STYLE = {
@@ -778,6 +781,56 @@ def plot_error_panels(panels: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
         plot_error_curves(runs, ax)
         ax.set(title=title, ylabel="" if ax is not axes[0, 0] else "excess relative error")
     axes[0, 0].legend()
+    return fig
+
+
+def plot_pass_panels(
+    panels: Mapping[str, Mapping[str, tuple[np.ndarray, np.ndarray]]],
+    *,
+    ylabel: str = "excess relative error",
+    yscale: str = "log",
+    lines: Mapping[str, float] | None = None,
+    n_columns: int = 2,
+) -> Figure:
+    """Draw results after passes in panels with one legend: medians, and bands over all seeds.
+
+    Parameters
+    ----------
+    panels : mapping of str to mapping
+        Title -> name of a gain -> passes, shape (m,), and results, shape (n_seeds, m). Infinite
+        ones, of runs that diverged, count in the median, but no band is drawn for them.
+    ylabel, yscale : str
+        Of all panels, which share their axis.
+    lines : mapping of str to float, default=None
+        Label -> height of a horizontal line in all panels.
+    n_columns : int, default=2
+        Panels beside each other.
+    """
+    n_rows, n_columns = -(-len(panels) // n_columns), min(n_columns, len(panels))
+    shape = {"figsize": (4.9 * n_columns, 3.1 * n_rows + 0.7), "squeeze": False, "sharey": True}
+    fig, axes = plt.subplots(n_rows, n_columns, **shape)
+    handles: dict = {}
+    for ax, (title, runs) in zip(axes.flat, panels.items(), strict=False):
+        for name, (passes, values) in runs.items():
+            # what is smaller is rounding, and would only stretch the axis
+            values = np.maximum(values, 1e-9) if yscale == "log" else values
+            style = GAIN_STYLES.get(name, {})
+            (handles[name],) = ax.plot(passes, np.median(values, axis=0), **style)
+            kept, color = values[np.isfinite(values).all(axis=1)], handles[name].get_color()
+            if len(kept) and len(passes) > 1:
+                bounds = kept.min(axis=0), kept.max(axis=0)
+                ax.fill_between(passes, *bounds, color=color, alpha=0.12, linewidth=0)
+        for label, height in (lines or {}).items():
+            handles[label] = ax.axhline(height, color="#777777", linewidth=1, linestyle=(0, (6, 3)))
+            ax.annotate(label, (1, height), xycoords=("axes fraction", "data"), ha="right")
+        ax.set(title=title, xlabel="passes", xscale="log", yscale=yscale)
+        plain_ticks(ax)
+    for ax in axes.flat[len(panels) :]:
+        ax.set_axis_off()
+    for ax in axes[:, 0]:
+        ax.set_ylabel(ylabel)
+    named = {name: handle for name, handle in handles.items() if name not in (lines or {})}
+    fig.legend(named.values(), named.keys(), loc="outside lower center", ncols=5, fontsize=9)
     return fig
 
 

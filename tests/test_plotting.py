@@ -395,3 +395,17 @@ def test_report_figures_draw_all_methods():
     labels = [label.get_text() for label in fig.axes[0].get_yticklabels()]
     assert labels == ["PCA", "kernel PCA"]
     assert [text.get_text() for text in fig.legends[0].get_texts()] == ["a", "b"]
+
+
+def test_plot_pass_panels():
+    """Medians over seeds in one panel a title, one legend; runs that diverged have no band."""
+    runs = np.array([[1.0, 0.5, 0.1], [2.0, 0.4, np.inf], [3.0, 0.6, 0.3]])
+    once = np.array([1]), np.array([[1e-12], [1e-5]])
+    panels = {t: {"KHA": (np.array([1, 2, 5]), runs), "merged once": once} for t in "abc"}
+    fig = plotting.plot_pass_panels(panels, lines={"exact": 0.2})
+    drawn = [ax for ax in fig.axes if ax.lines]
+    assert [ax.get_title(loc="left") for ax in drawn] == ["a", "b", "c"]
+    np.testing.assert_allclose(drawn[0].lines[0].get_ydata(), [2, 0.5, 0.3])
+    assert drawn[0].lines[1].get_ydata()[0] == pytest.approx((1e-9 + 1e-5) / 2)
+    assert [text.get_text() for text in fig.legends[0].get_texts()] == ["KHA", "merged once"]
+    assert len(drawn[0].collections) == 1

@@ -83,7 +83,11 @@ def test_measures_see_the_passes_that_are_kept(problem, table):
     measures = {"norm": sets.Measure(lambda state: np.linalg.norm(state.coefficients))}
     gains = {"set": {"KHA/et": make_gain("KHA/et", eta0=0.2)}}
     sets.follow(problem, gains, table, seeds=(0,), n_passes=5, passes=(2, 5), measures=measures)
-    assert len(table) == 6
+    assert len(table) == 7
+    (start,) = study(table).curves("small", "RBF", measure="gain")["KHA/et"][1][:, 0]
+    norms = np.random.default_rng(0).standard_normal((2000, 60))
+    value = np.sqrt(np.mean(np.sum((norms @ problem.K) ** 2, axis=1) / np.sum(norms**2, axis=1)))
+    assert start == pytest.approx(0.2 * np.sqrt(3) * value, rel=0.05)  # (20) and (22) at t = 0
     model = KernelHebbian(
         3,
         kernel="precomputed",

@@ -307,7 +307,11 @@ def _first_place(K: np.ndarray, name: str, n_components: int, seed: int) -> Plac
 
 
 class Task(NamedTuple):
-    """What gains were tuned for. The kernel is "dot product" or "RBF", with gamma = 2 / d."""
+    """What gains were tuned for.
+
+    The kernel is "dot product", "RBF" with gamma = 2 / d, or "clustering", which is the normalised
+    matrix of the latter.
+    """
 
     dataset: str
     kernel: str
@@ -396,6 +400,28 @@ TUNED: dict[Task, Tuned] = {
             "KHA/et": (0.001, 1),
             "KHA-SMD*": (5, 3, 0.0001),
             "KHA-SMD": (0.001, 1, 0.002),
+        },
+    ),
+    Task("mnist5k", "clustering", 500, 10): _tuned(
+        30,
+        {
+            "KHA": (10,),
+            "KHA/t": (50, 3),
+            "KHA/et*": (5, 2),
+            "KHA/et": (20, 1),
+            "KHA-SMD*": (5, 3, 20),
+            "KHA-SMD": (20, 1, 100),
+        },
+    ),
+    Task("digits", "clustering", 500, 10): _tuned(
+        30,
+        {
+            "KHA": (10,),
+            "KHA/t": (100, 1),
+            "KHA/et*": (5, 2),
+            "KHA/et": (20, 1),
+            "KHA-SMD*": (5, 3, 20),
+            "KHA-SMD": (20, 1, 100),
         },
     ),
     Task("patches", "RBF", 500, 20): _tuned(

@@ -19,35 +19,49 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..hebbian import Gain, HebbianProgress, kernel_reconstruction_error, make_gain
+from ..hebbian import (
+    Annealing,
+    Gain,
+    HebbianProgress,
+    kernel_reconstruction_error,
+    make_gain,
+)
 from ..incremental import IncrementalKernelPCA
 from ..operators import MatrixOperator
 from ..progress import progress_bar
-from .hebbian import excess_error_curve, optimal_error
+from .hebbian import excess_error_curve, optimal_error, tune_gain
 from .tables import ResultTable
 from .verdicts import Comparison
 
 __all__ = [
     "ACCELERATED",
+    "AUTO",
     "COLUMNS",
     "INCREMENTAL",
     "TABLE_1",
+    "TUNED_COLUMNS",
     "VARIANTS",
     "Measure",
     "Problem",
     "Study",
+    "alike",
     "below",
     "follow",
+    "follow_all",
     "merge_once",
     "recorded_passes",
+    "tuned_on_other_seeds",
 ]
 
 VARIANTS = ("KHA", "KHA/t", "KHA/et*", "KHA/et", "KHA-SMD*", "KHA-SMD")
 #: The paper's own four.
 ACCELERATED = VARIANTS[2:]
+#: The gains, and the variant, of rows that are about gains tuned by :class:`akpca.KernelHebbian`.
+AUTO = "auto"
 #: The gains, and the variant, of rows that are about one pass without a gain.
 INCREMENTAL = "merged once"
 COLUMNS = ("experiment", "part", "gains", "variant", "seed", "measure", "pass")
+TUNED_COLUMNS = ("experiment", "part", "variant", "parameter")
 # Passes after the tenth of which results are kept: about eight in a decade.
 LATER = (12, 15, 20, 25, 30, 40, 50, 70)
 
@@ -101,6 +115,17 @@ class Problem:
         """E_min, the smallest error (38) that r components can have."""
         return optimal_error(self.K, self.n_components)
 
+    def first_gain(self, gain: Gain | str) -> dict[int, float]:
+        """Return {0: eta-hat (23) before the first pass}, nothing if the gain is to be tuned.
+
+        A random start has ||A_i K'|| / ||A_i|| = ||K'||_F / sqrt(l) as its eigenvalues (20), but
+        for terms that vanish with large l.
+        """
+        if isinstance(gain, str):
+            return {}
+        norm = np.sqrt(self.n_components / len(self.K)) * MatrixOperator(self.K).frobenius_norm()
+        return {0: float(gain.eta0) * (float(norm) if gain.normalises else 1.0)}
+
     def excess(self, A: np.ndarray) -> float:
         """Return E(A) / E_min - 1 of coefficients A, shape (r, l)."""
         return kernel_reconstruction_error(MatrixOperator(self.K), A) / self.optimum - 1
@@ -133,8 +158,9 @@ def follow(
 ) -> None:
     """Run variants, unless their rows are there, and write a row a measure and pass.
 
-    Measures are 'excess', E(A) / E_min - 1, 'gain', the scalar eta-hat (23), and those given. Rows
-    are numbers, or infinite from the pass on in which a run diverges; never NaN.
+    Measures are 'excess', E(A) / E_min - 1, 'gain', the scalar eta-hat (23), which has a row for
+    pass 0, the start, too, and those given. Rows are numbers, or infinite from the pass on in which
+    a run diverges; never NaN.
 
     Parameters
     ----------
@@ -174,10 +200,12 @@ def follow(
             eigenvalue_updates=eigenvalue_updates,
             random_state=int(seed),
         )
-        for measure, number in ((m, p) for m in names for p in kept):
-            key = (*where, label, variant, seed, measure, number)
-            if key not in table:  # six digits: the others are not the same on another machine
-                table.add(*key, value=float(f"{found[measure][number]:.6g}"))
+        found["gain"] |= problem.first_gain(gains[label][variant])
+        for measure, results in ((name, found[name]) for name in names):
+            for number, result in sorted(results.items()):
+                key = (*where, label, variant, seed, measure, number)
+                if key not in table:  # six digits: others are not the same on another machine
+                    table.add(*key, value=float(f"{result:.6g}"))
 
 
 def _one_run(problem, gain, n_passes, kept, measures, **options) -> dict[str, dict[int, float]]:
@@ -222,6 +250,55 @@ def merge_once(
             error = max(problem.excess(models[seed].components_), 0.0)
             table.add(*key, value=float(f"{error:.6g}"))
     return models
+
+
+def follow_all(
+    problem: Problem,
+    gains: Mapping[str, Mapping[str, Gain | str]],
+    table: ResultTable,
+    *,
+    auto: Iterable[str] = (AUTO,),
+    **options,
+) -> None:
+    """Run variants with given gains, with gains that are tuned automatically, and one merge.
+
+    Runs labelled 'auto' estimate eigenvalues at every step, as :class:`akpca.KernelHebbian` does
+    unless it is told otherwise. `auto` are their variants, where 'auto' leaves the choice to it,
+    and `options` those of :func:`follow`.
+    """
+    follow(problem, gains, table, **options)
+    chosen = {AUTO: {variant: variant for variant in auto}}
+    follow(problem, chosen, table, **options | {"eigenvalue_updates": "iteration"})
+    merge_once(problem, table, seeds=options["seeds"])
+
+
+def tuned_on_other_seeds(
+    problem: Problem,
+    names: Iterable[str],
+    table: ResultTable,
+    *,
+    seeds: Sequence[int],
+    n_passes: int,
+    verbose: bool = False,
+) -> dict[str, Gain]:
+    """Return gains by their names, tuned by :func:`.hebbian.tune_gain` unless they are in a table.
+
+    Its columns are `TUNED_COLUMNS`; gains are written as they are found. `seeds` and `n_passes` are
+    those of the runs that are compared.
+    """
+    gains = {}
+    for name in progress_bar(list(names), shown=verbose, desc=f"tuning, {problem.experiment}"):
+        where = problem.experiment, problem.part, name
+        if (*where, "eta0") not in table:
+            found = tune_gain(problem.K, name, problem.n_components, n_passes, seeds=seeds)
+            annealing = found.get(Annealing)
+            values = {"tau": annealing.passes if annealing else 0.0, "mu": found.mu}
+            for parameter, number in (values | {"eta0": found.eta0}).items():  # eta0 ends the row
+                if (*where, parameter) not in table:
+                    table.add(*where, parameter, value=float(number))
+        tau, mu, eta0 = (table[(*where, parameter)] for parameter in ("tau", "mu", "eta0"))
+        gains[name] = make_gain(name, eta0=eta0, tau=tau or None, mu=mu)
+    return gains
 
 
 class Study(NamedTuple):
@@ -297,7 +374,12 @@ class Study(NamedTuple):
         return compared
 
 
-def below(smaller: np.ndarray, larger: np.ndarray, data: str = "") -> Comparison:
+def below(smaller: np.ndarray, larger: np.ndarray | float, data: str = "") -> Comparison:
     """Return the comparison of results that may be infinite: a diverged run is above all others."""
-    largest = np.finfo(float).max / 4
-    return Comparison(np.minimum(smaller, largest), np.minimum(larger, largest), data)
+    pair = np.broadcast_arrays(smaller, larger)
+    return Comparison(*(np.minimum(each, np.finfo(float).max / 4) for each in pair), data)
+
+
+def alike(first: np.ndarray, second: np.ndarray, data: str = "", *, factor: float = 2.0):
+    """Return the comparisons that two results are within a factor of each other."""
+    return [below(first, factor * second, data), below(second, factor * first, data)]
