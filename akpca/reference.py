@@ -28,6 +28,7 @@ __all__ = [
     "degree2_features",
     "encode",
     "gha_step",
+    "grown_kernel_pca",
     "inequality_sides",
     "kernel_matrix",
     "kernel_pca",
@@ -45,6 +46,7 @@ __all__ = [
     "logistic_pca_gradient",
     "merged_components",
     "oja_step",
+    "rank_one_update",
 ]
 
 
@@ -446,3 +448,86 @@ def merged_components(
     M = np.vstack([np.sqrt(values)[:, None] * V, X - block_mean, move])
     _, s, components = np.linalg.svd(M, full_matrices=False)
     return components, s**2, (n * mean + b * block_mean) / (n + b)
+
+
+# ------------------------------------------------------------ kernel PCA that grows by one sample
+# B. Hallgren and P. Northrop, "Incremental kernel PCA and the Nyström method", arXiv:1802.00043,
+# 2018. Eigenvalues ascend, as in LAPACK.
+
+
+def rank_one_update(
+    d: np.ndarray, U: np.ndarray, sigma: float, v: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the eigenpairs of U diag(d) U^T + sigma v v^T.
+
+    With z = sqrt(sigma) U^T v, the eigenvalues are the roots of 1 + sum_j z_j^2 / (d_j - lambda),
+    one between each d_j and the next (Golub, 1973). Eigenvectors are U times (D - lambda)^-1 z, in
+    which z is computed from the roots to be orthogonal (Gu and Eisenstat, 1994): O(n^3).
+    """
+    if sigma < 0:
+        d, U = rank_one_update(-d[::-1], U[:, ::-1], -sigma, v)
+        return -d[::-1], U[:, ::-1]
+    U, z = U.copy(), np.sqrt(sigma) * (U.T @ v)
+    tiny = 1e-14 * (np.abs(d).max() + z @ z)
+    for i in np.flatnonzero(np.diff(d) <= tiny):  # turn equal pairs until one of them is left out
+        size = np.hypot(z[i], z[i + 1]) or 1.0
+        c, s = z[i + 1] / size, z[i] / size
+        U[:, [i, i + 1]] = U[:, [i, i + 1]] @ np.array([[c, s], [-s, c]])
+        z[i], z[i + 1] = 0, size
+    moves = np.abs(z) > tiny / np.sqrt(np.abs(d).max() + z @ z)
+    values, vectors = _moved_pairs(d[moves], z[moves])
+    d, new = np.append(d[~moves], values), np.hstack([U[:, ~moves], U[:, moves] @ vectors])
+    order = np.argsort(d)
+    return d[order], new[:, order]
+
+
+def _moved_pairs(d: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the eigenpairs of diag(d) + z z^T, where d ascends and no z is 0."""
+    ends = np.append(d[1:], d[-1:] + z @ z)
+    half = (ends - d) / 2
+
+    def f(gaps):  # gaps[j, k] = d_j - root_k
+        return 1 + np.sum(z[:, None] ** 2 / gaps, axis=0)
+
+    right = f(d[:, None] - (d + half)) < 0  # the root is in the right half, nearer to the other end
+    right[-1:] = False
+    origins = np.where(right, ends, d)  # distances from there keep their digits
+    away = d[:, None] - origins
+    low = np.where(right, -half, 0.0)
+    high = np.where(right, 0.0, np.where(np.arange(len(d)) == len(d) - 1, 2 * half, half))
+    for _ in range(100):
+        middle = (low + high) / 2
+        with np.errstate(divide="ignore"):
+            left = f(away - middle) > 0
+        low, high = np.where(left, low, middle), np.where(left, middle, high)
+    roots = np.where(right, low, high)
+    gaps = away - roots
+    apart = np.abs(d[:, None] - d) + np.eye(len(d))
+    z = np.sign(z) * np.exp((np.log(np.abs(gaps)).sum(axis=1) - np.log(apart).sum(axis=1)) / 2)
+    vectors = z[:, None] / gaps
+    return origins + roots, vectors / np.linalg.norm(vectors, axis=0)
+
+
+def grown_kernel_pca(
+    d: np.ndarray, U: np.ndarray, K: np.ndarray, column: np.ndarray, own: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the eigenpairs of the centred kernel matrix of n + 1 samples, and the plain matrix.
+
+    d and U are those of the centred n x n matrix, K is the plain one, `column` the kernel values of
+    the new sample with the others and `own` that with itself. Four rank-one updates: two, since all
+    are centred by another mean, and two that append a row and a column.
+    """
+    n = len(K)
+    larger = np.block([[K, column[:, None]], [column, own]])
+    old, new = K.mean(axis=0), larger.mean(axis=0)
+    u = old - new[:n] + (new.mean() - old.mean()) / 2  # the centred matrix grows by 1 u^T + u 1^T
+    d, U = rank_one_update(d, U, 0.5, 1 + u)
+    d, U = rank_one_update(d, U, -0.5, 1 - u)
+    row = larger[n] - new[n] - new + new.mean()  # of the centred matrix, with size = row[n]
+    size = row[n]
+    d, U = np.append(d, size / 4), np.block([[U, np.zeros((n, 1))], [np.zeros(n), 1.0]])
+    order = np.argsort(d)
+    d, U = d[order], U[:, order]
+    d, U = rank_one_update(d, U, 4 / size, np.append(row[:n], size / 2))
+    d, U = rank_one_update(d, U, -4 / size, np.append(row[:n], size / 4))
+    return d, U, larger

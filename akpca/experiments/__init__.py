@@ -1,9 +1,11 @@
 """What the chapters measure in the papers' experiments.
 
 - `hebbian`: tuned gains, and the error after every pass (chapters 06 and 07)
+- `mnist`: all of MNIST in one pass, section 5.2 of the paper on these, and its rivals (chapter 14)
 - `report`: reconstruction, denoising and classification, section 6 of the AKPCA report
 - `small_sets`: variants of the kernel Hebbian algorithm, section 5.1 of the paper on them
 - `digits`: kernel PCA and spectral clustering of digits, figures 2 to 4 and 10 of that paper
+- `streaming`: data that come once and drift (chapter 14)
 - `tables`: results as rows of a file, so that a long run can be killed and goes on
 - `verdicts`: what a paper claims beside what came out
 """
