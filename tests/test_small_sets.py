@@ -129,3 +129,41 @@ def test_passes_that_are_kept():
     assert sets.recorded_passes(3) == [1, 2, 3]
     assert sets.recorded_passes(17)[9:] == [10, 12, 15, 17]
     assert sets.recorded_passes(200)[-4:] == [100, 120, 150, 200]
+
+
+def test_claims_about_gains(problem, tmp_path):
+    """Figure 1 is judged from the rows of the gain; without rows nothing is tested."""
+    table = ResultTable(tmp_path / "digits.csv", sets.COLUMNS)
+    there = sets.Study({"digits": table}, {"digits": "table 1"})
+    assert {f.verdict for f in sets.gain_claims(there)} == {"not tested"}
+    digits = sets.Problem("digits", "RBF", problem.K, 3)
+    gains = {"KHA/et*": make_gain("KHA/et*", eta0=1), "KHA/et": make_gain("KHA/et", eta0=0.1)}
+    every = {"table 1": gains, "tuned": gains}
+    sets.follow(digits, every, table, seeds=(0, 1), n_passes=8)
+    found = {f.claim: f for f in sets.gain_claims(there)}
+    assert len(found) == 3
+    assert found["KHA/et starts with the smaller gain"].verdict == "reproduced"
+    (kept,) = found["KHA/et keeps more of its first gain for three passes than KHA/et*"].comparisons
+    np.testing.assert_allclose(kept.smaller, 1 / 2, rtol=1e-5)  # tau / (t + tau), tau = 3 passes
+    own = {("digits", "RBF"): sets.paper_gains("digits", "RBF")}
+    *near, good = sets.table_1_claims(there, own)
+    assert {f.verdict for f in near} == {"reproduced"}
+    assert good.counts == (2, 0, 0)
+    far = {("digits", "RBF"): {"KHA/t": make_gain("KHA/t", eta0=5, tau=1)}}
+    size, tau, mu, _ = sets.table_1_claims(there, far)
+    assert (size.verdict, tau.verdict) == ("not reproduced", "reproduced")
+    assert mu.verdict == "not tested"
+    study = sets.read_study(tmp_path)
+    assert study.parts("digits") == ["RBF"]
+    assert sets.read_study(tmp_path / "nowhere") is None
+
+
+def test_tuned_gains_are_kept(problem, tmp_path):
+    """They are tuned once: the second time they come from the table."""
+    table = ResultTable(tmp_path / "tuned.csv", sets.TUNED_COLUMNS)
+    options = {"seeds": (5,), "n_passes": 2}
+    found = sets.tuned_on_other_seeds(problem, ["KHA/t"], table, **options)
+    again = ResultTable(table.path, sets.TUNED_COLUMNS)
+    unknown = sets.Problem("small", "RBF", np.empty((0, 0)), 3)  # would fail if it were tuned
+    assert sets.tuned_on_other_seeds(unknown, ["KHA/t"], again, **options) == found
+    assert found["KHA/t"].name == "KHA/t"
