@@ -13,7 +13,7 @@ Günter, Schraudolph and Vishwanathan, "Fast iterative kernel principal componen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -310,7 +310,11 @@ def tuned_on_other_seeds(
     return gains
 
 
-class Study(NamedTuple):
+Index = dict[tuple[str, str, str], dict[str, dict[tuple[int, int], float]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
     """The rows of one scale, as figures and claims need them.
 
     Attributes
@@ -323,11 +327,24 @@ class Study(NamedTuple):
 
     tables: Mapping[str, ResultTable]
     gains: Mapping[str, str]
+    _indexed: dict[str, tuple[int, Index]] = field(default_factory=dict, init=False, repr=False)
+
+    def _index(self, experiment: str) -> Index:
+        """Return (part, gains, measure) -> variant -> (seed, pass) -> result."""
+        table = self.tables.get(experiment, ())
+        if self._indexed.get(experiment, (-1,))[0] != len(table):  # there are new rows
+            index: Index = {}
+            for key in table:
+                name, part, gains, variant, seed, measure, number = key
+                if name == experiment:
+                    runs = index.setdefault((part, gains, measure), {}).setdefault(variant, {})
+                    runs[int(seed), int(number)] = table[key]
+            self._indexed[experiment] = len(table), index
+        return self._indexed[experiment][1]
 
     def parts(self, experiment: str) -> list[str]:
         """Return the parts of an experiment, none if it was not run."""
-        table = self.tables.get(experiment, ())
-        return list(dict.fromkeys(key[1] for key in table if key[0] == experiment))
+        return list(dict.fromkeys(part for part, _, _ in self._index(experiment)))
 
     def curves(
         self, experiment: str, part: str, *, gains: str | None = None, measure: str = "excess"
@@ -336,13 +353,8 @@ class Study(NamedTuple):
 
         Only seeds that have all passes count.
         """
-        table, label = self.tables[experiment], gains or self.gains[experiment]
-        rows = table.select(experiment=experiment, part=part, gains=label, measure=measure)
-        found: dict[str, dict[tuple[int, int], float]] = {}
-        for (variant, seed, number), result in rows.items():
-            found.setdefault(variant, {})[int(seed), int(number)] = result
-        drawn = {}
-        for variant, results in found.items():
+        label, drawn = gains or self.gains[experiment], {}
+        for variant, results in self._index(experiment).get((part, label, measure), {}).items():
             passes = sorted({number for _, number in results})
             seeds = sorted({seed for seed, _ in results})
             whole = [s for s in seeds if all((s, number) in results for number in passes)]
