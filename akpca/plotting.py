@@ -10,6 +10,7 @@ returns its matplotlib figure.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,11 +18,13 @@ from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from PIL import Image
 
 __all__ = [
     "GAIN_STYLES",
     "METHOD_STYLES",
     "REPORT_STYLES",
+    "animate_skeletons",
     "plain_ticks",
     "plot_bands",
     "plot_best_line",
@@ -52,6 +55,7 @@ __all__ = [
     "plot_rivals",
     "plot_roll",
     "plot_round_trip",
+    "plot_skeletons",
     "plot_weight_paths",
     "show_images",
     "use_style",
@@ -992,3 +996,84 @@ def plot_paths(objective: Callable, paths: Mapping[str, np.ndarray]) -> Figure:
         plain_ticks(ax)
     axes[1].legend(fontsize=9)
     return fig
+
+
+def plot_skeletons(panels: Mapping[str, Mapping[str, np.ndarray]], *, turn: float = 50.0) -> Figure:
+    """Draw bodies as lines, several on top of each other in a panel.
+
+    Parameters
+    ----------
+    panels : mapping of str to mapping of str to ndarray of shape (n_bones, 2, 3)
+        Title of a panel -> name of a body -> where its bones start and end, the second coordinate
+        upwards. The first body of a panel is black and thick, the second red and thin.
+    turn : float, default=50
+        Degrees between the direction from which they are seen and the third axis.
+    """
+    bodies = [_seen(bones, turn) for panel in panels.values() for bones in panel.values()]
+    low, high = np.min(bodies, axis=(0, 1, 2)), np.max(bodies, axis=(0, 1, 2))
+    width = 0.6 + 3.4 * (high[0] - low[0]) / (high[1] - low[1])
+    fig, axes = plt.subplots(1, len(panels), figsize=(width * len(panels), 4), squeeze=False)
+    for ax, (title, panel) in zip(axes[0], panels.items(), strict=True):
+        _draw_bodies(ax, panel, turn, (low, high))
+        ax.set_title(title, loc="center", fontsize=10)
+    lines = {
+        name: line
+        for ax in axes[0]
+        for line, name in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
+    fig.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=3)
+    return fig
+
+
+def _seen(bones: np.ndarray, turn: float) -> np.ndarray:
+    """Return both ends of bones, shape (n_bones, 2, 2), as they are seen from the side."""
+    angle = np.deg2rad(turn)
+    sideways = np.cos(angle) * bones[..., 0] + np.sin(angle) * bones[..., 2]
+    return np.stack([sideways, bones[..., 1]], axis=-1)
+
+
+def _draw_bodies(ax: Axes, bodies: Mapping[str, np.ndarray], turn: float, limits) -> None:
+    (left, bottom), (right, top) = limits
+    margin = 0.04 * (top - bottom)
+    looks = ({"color": BLACK, "linewidth": 2.6}, {"color": RED, "linewidth": 1.4})
+    for (name, bones), look in zip(bodies.items(), looks, strict=False):
+        x, y = _seen(bones, turn).transpose(2, 1, 0)  # a line for each bone
+        lines = ax.plot(x, y, solid_capstyle="round", **look)
+        lines[0].set_label(name)
+    ax.set(xlim=(left - margin, right + margin), ylim=(bottom - margin, top + margin))
+    ax.set(xticks=[], yticks=[], aspect="equal")
+    ax.spines[:].set_visible(False)
+    ax.grid(False)
+
+
+def animate_skeletons(
+    motions: Mapping[str, Mapping[str, np.ndarray]], *, turn: float = 50.0, milliseconds: int = 120
+) -> bytes:
+    """Return a moving picture, as PNG: panels of bodies, as in :func:`plot_skeletons`.
+
+    `motions` maps a title to name -> bones in every frame, shape (n_frames, n_bones, 2, 3). What
+    can't show a moving PNG shows its first frame.
+    """
+    bodies = [_seen(bones, turn) for panel in motions.values() for bones in panel.values()]
+    low, high = np.min(bodies, axis=(0, 1, 2, 3)), np.max(bodies, axis=(0, 1, 2, 3))
+    width = 0.4 + 2.6 * (high[0] - low[0]) / (high[1] - low[1])
+    size = {"figsize": (width * len(motions), 3.2), "dpi": 70}
+    fig, axes = plt.subplots(1, len(motions), squeeze=False, **size)
+    pictures = []
+    for frame in range(len(bodies[0])):
+        for ax, (title, panel) in zip(axes[0], motions.items(), strict=True):
+            ax.clear()
+            now = {name: bones[frame] for name, bones in panel.items()}
+            _draw_bodies(ax, now, turn, (low, high))
+            ax.set_title(title, loc="center", fontsize=10)
+        fig.canvas.draw()
+        picture = Image.fromarray(np.asarray(fig.canvas.buffer_rgba())).convert("RGB")
+        # one palette for all frames, which is that of the first
+        pictures.append(
+            picture.quantize(16) if not frame else picture.quantize(palette=pictures[0])
+        )
+    plt.close(fig)
+    file = BytesIO()
+    more = {"save_all": True, "append_images": pictures[1:], "duration": milliseconds, "loop": 0}
+    pictures[0].save(file, format="PNG", optimize=True, **more)
+    return file.getvalue()

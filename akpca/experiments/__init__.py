@@ -6,6 +6,9 @@
 - `small_sets`: variants of the kernel Hebbian algorithm, section 5.1 of the paper on them
 - `digits`: kernel PCA and spectral clustering of digits, figures 2 to 4 and 10 of that paper
 - `streaming`: data that come once and drift (chapter 14)
+- `projections`: from coefficients of components to samples again
+- `patches`, `superresolution`, `motion`: noise in a photograph, small images made large, noise in a
+  walk (figures 5 to 9, 11 and 12); `image_claims`: what that paper claims of them
 - `tables`: results as rows of a file, so that a long run can be killed and goes on
 - `verdicts`: what a paper claims beside what came out
 """

@@ -1,0 +1,256 @@
+"""Photograph, faces and walk of the paper on fast iterative kernel PCA: parts, rows and claims."""
+
+from io import BytesIO
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from PIL import Image
+
+from akpca import KernelPCA, plotting
+from akpca.experiments import ResultTable, image_claims, motion, patches
+from akpca.experiments import small_sets as sets
+from akpca.experiments import superresolution as large
+from akpca.experiments.projections import Samples
+from akpca.hebbian import make_gain
+from akpca.metrics import signal_to_noise
+from akpca.preimage import FixedPointPreimage, RidgePreimage
+from akpca.reference import center_kernel
+
+RIDGE = RidgePreimage(alpha=0.1)
+
+
+@pytest.fixture(scope="module")
+def photo():
+    """Return the smallest photograph whose quarters have 16 windows each."""
+    return patches.Photograph.load("flower.jpg", 24)
+
+
+@pytest.fixture(scope="module")
+def walk():
+    """Return a short synthetic walk."""
+    return motion.Walk.load("synthetic", n_frames=60)
+
+
+def table_of(path, name):
+    return ResultTable(path / f"{name}.csv", sets.COLUMNS)
+
+
+# -------------------------------------------------------------------------------- projections
+
+
+def test_exact_coefficients_are_those_of_kernel_pca():
+    """Codes, of new samples as well, and what decoders make of them agree with the estimator's."""
+    rng = np.random.default_rng(0)
+    X, new = rng.standard_normal((2, 40, 4))
+    samples, model = Samples(X, 1.5), KernelPCA(5, kernel="rbf", gamma=1 / 4.5).fit(X)
+    np.testing.assert_allclose(samples.operator.K, center_kernel(model.kernel_(X)), atol=1e-12)
+    code = samples.code(samples.exact(5))
+    signs = np.sign(np.sum(code.codes * model.transform(X), axis=0))
+    np.testing.assert_allclose(signs * code.codes, model.transform(X), atol=1e-10)
+    np.testing.assert_allclose(signs * code.encode(new), model.transform(new), atol=1e-10)
+    for decoder in (RIDGE, FixedPointPreimage()):
+        expected = model.inverse_transform(model.transform(new), preimage=decoder)
+        found = samples.decoded(samples.exact(5), decoder, new)
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_coefficients_are_taken_as_they_are():
+    """The point that a code stands for is A^T A k', whatever the lengths of the components."""
+    X = np.random.default_rng(0).standard_normal((30, 3))
+    samples, A = Samples(X), np.random.default_rng(1).standard_normal((2, 30))
+    code, K = samples.code(A), samples.operator.K
+    points = code.expansion(code.codes) - code.origin  # coefficients of A^T y in the plain phi
+    found = (points @ samples.kernel(X)) @ points.T
+    Y = A @ K
+    np.testing.assert_allclose(found, Y.T @ (A @ K @ A.T) @ Y, rtol=1e-8, atol=1e-10)
+
+
+# -------------------------------------------------------------------------------- photograph
+
+
+def test_windows_of_the_paper():
+    """256x256 pixels have 3,844 windows a quarter."""
+    blank = np.zeros((256, 256))
+    photo = patches.Photograph(blank, blank)
+    assert [len(samples.X) for samples in photo.samples] == [3844] * 4
+    assert photo.samples[0].X.shape[1] == 121
+
+
+def test_the_mean_of_windows_is_the_image():
+    """Windows that are not changed give back the image; each pixel counts once per window."""
+    image = np.random.default_rng(0).standard_normal((21, 17))
+    windows = patches.windows_of(image, 5, 2)
+    assert windows.shape == (9 * 7, 25)
+    np.testing.assert_allclose(patches.average_windows(windows, image.shape, 5, 2), image)
+    count = np.arange(len(windows))[:, None] * np.ones(25)
+    means = patches.average_windows(count, image.shape, 5, 2)
+    assert (means[0, 0], means[-1, -1]) == (0, len(windows) - 1)
+    assert means[2, 0] == np.mean([0, 7])
+
+
+def test_quarters_and_their_ratio(photo):
+    """Joined, quarters are the image; errors of quarters make the ratio of the whole."""
+    quarters = [photo.quarter_of(photo.noisy, part) for part in range(4)]
+    np.testing.assert_array_equal(photo.joined(quarters), photo.noisy)
+    errors = np.array([photo.error(part, quarter) for part, quarter in enumerate(quarters)])
+    assert photo.snr(errors) == pytest.approx(signal_to_noise(photo.clean, photo.noisy))
+    assert photo.snr(errors) == pytest.approx(8, abs=1)
+
+
+def test_all_components_leave_the_image(photo):
+    """With as many components as windows span, and a decoder that interpolates, nothing changes."""
+    exact = [samples.exact(len(samples.X) - 1) for samples in photo.samples]
+    decoder = RidgePreimage(alpha=1e-10)
+    cleaned = [photo.cleaned(part, A, decoder) for part, A in enumerate(exact)]
+    np.testing.assert_allclose(photo.joined(cleaned), photo.noisy, atol=1e-6)
+
+
+def test_bad_photographs():
+    """Names, sizes and heights are refused by what is wrong."""
+    with pytest.raises(ValueError, match=r"name='lena\.jpg' must be 'china\.jpg' or"):
+        patches.photograph("lena.jpg", 88)
+    with pytest.raises(ValueError, match="size=500 must be"):
+        patches.photograph("china.jpg", 500)
+    with pytest.raises(ValueError, match=r"an image of 90 pixels .* 88, 104 or 256"):
+        patches.Photograph.load("china.jpg", 90)
+
+
+def test_meta_gains():
+    """All that changes is mu."""
+    found = patches.meta_gains({"KHA/s": patches.COMBINATIONS["KHA/s"]}, (0.5, 4))
+    assert list(found) == ["mu 0.5", "mu 4"]
+    assert found["mu 4"]["KHA/s"] == make_gain("KHA/s", eta0=0.5, mu=4)
+
+
+# -------------------------------------------------------------------------------- faces
+
+
+def test_small_and_large_again():
+    """Means of blocks undo repeated pixels, and splines keep what is flat or a slope inside."""
+    small = np.random.default_rng(0).standard_normal((3, 4, 5))
+    np.testing.assert_allclose(large.block_means(large.repeat_pixels(small, 3), 3), small)
+    assert large.bicubic(small, 3).shape == (3, 12, 15)
+    slope = np.tile(np.arange(40.0), (1, 4, 1))
+    middle = large.bicubic(slope, 2)[0, 2, 30:50]
+    np.testing.assert_allclose(np.diff(middle), 0.5, atol=1e-3)
+    with pytest.raises(ValueError, match="factor=3 must divide both sides of images of 4x5"):
+        large.block_means(small, 3)
+
+
+def test_faces_are_split_and_scaled():
+    """No image is in two parts; the training images have variance 1 about their mean."""
+    faces = large.Faces.load("digits", n_train=300)
+    assert len(faces.train) == 300
+    assert faces.train.var(axis=0).sum() == pytest.approx(1)
+    rows = np.concatenate([faces.train, faces.test, faces.other])
+    assert len(np.unique(rows, axis=0)) == len(rows)
+    assert len(faces.test) == len(faces.other) == 10 * large.FACES["digits"][1]
+    assert faces.small(faces.test).shape == (len(faces.test), 4, 4)
+    with pytest.raises(ValueError, match="name='lfw' must be one of digits, olivetti, yale_faces"):
+        large.Faces.load("lfw")
+
+
+# -------------------------------------------------------------------------------- walk
+
+
+def test_a_synthetic_walk(walk):
+    """Directions are unit vectors, stiff bones keep their angle with their parent, legs swing."""
+    np.testing.assert_allclose(np.linalg.norm(walk.directions, axis=2), 1)
+    names = walk.skeleton.names
+    left, right = (walk.directions[:, names.index(name)] for name in ("lthigh", "rthigh"))
+    assert left[:, 2].max() > 0.2 > -0.2 > left[:, 2].min()
+    assert np.corrcoef(left[:, 2], right[:, 2])[0, 1] < -0.5  # half a cycle apart
+    bones = walk.positions()
+    lengths = np.linalg.norm(bones[:, :, 1] - bones[:, :, 0], axis=2)
+    np.testing.assert_allclose(lengths, np.broadcast_to(walk.skeleton.lengths, lengths.shape))
+    foot, shin = names.index("lfoot"), names.index("lshin")
+    np.testing.assert_array_equal(bones[:, foot, 0], bones[:, shin, 1])
+    with pytest.raises(ValueError, match="name='run' must be one of synthetic, cmu_walk"):
+        motion.Walk.load("run")
+
+
+def test_noise_of_angles(walk):
+    """Unit vectors stay unit vectors; across the pole they turn by as many degrees as said."""
+    level = np.tile([1.0, 0.0, 0.0], (20000, 1))
+    turned = motion.turn(level, 2.0)
+    np.testing.assert_allclose(np.linalg.norm(turned, axis=1), 1)
+    angles = np.rad2deg([np.arcsin(turned[:, 2]), np.arctan2(turned[:, 1], turned[:, 0])])
+    np.testing.assert_allclose(angles.std(axis=1), 2, rtol=0.03)
+    np.testing.assert_allclose(motion.turn(walk.directions, 0.0), walk.directions, atol=1e-7)
+
+
+def test_part_of_the_noise(walk):
+    """Nothing done removes nothing, the clean frames all of it, half the way three quarters."""
+    noisy = motion.NoisyWalk(walk)
+    clean = walk.directions
+    assert noisy.removed(noisy.noisy) == pytest.approx((0, 0))
+    assert noisy.removed(clean) == pytest.approx((1, 1))
+    assert motion.removed(clean, noisy.noisy, (clean + noisy.noisy) / 2) == pytest.approx(0.75)
+    found = noisy.cleaned(noisy.samples.exact(12))
+    np.testing.assert_allclose(np.linalg.norm(found, axis=2), 1)
+    assert noisy.removed(found)[0] > 0.4
+    with pytest.raises(ValueError, match="learn_from='all' must be 'noisy' or 'clean'"):
+        motion.NoisyWalk(walk, learn_from="all")
+
+
+def test_readings_of_two_degrees():
+    """The same two degrees as deviation, as a variance, and as a variance in radians."""
+    deviation, variance, radians = motion.READINGS.values()
+    assert (deviation, variance**2) == pytest.approx((2, 2))
+    assert np.deg2rad(radians) ** 2 == pytest.approx(np.deg2rad(2))
+
+
+# -------------------------------------------------------------------------------- rows, claims
+
+
+def test_runs_write_rows_that_claims_read(photo, walk, tmp_path, monkeypatch):
+    """All three experiments, tiny; what was written is not computed again; claims are judged."""
+    for module in (patches, large, motion):
+        monkeypatch.setattr(module, "PASSES", (1, 3))
+    monkeypatch.setattr(patches, "META_GAINS", (0.1, 1))
+    gains = {v: make_gain(v, eta0=0.5, mu=0.1) for v in sets.VARIANTS}
+    gains |= {v: make_gain(v, eta0=1, tau=2, mu=0.1) for v in ("KHA/et*", "KHA-SMD*")}
+    tables = {name: table_of(tmp_path, name) for name in ("patches", "faces", "motion")}
+    given = {"tuned": gains}
+
+    def run():
+        more = {"decoder": RIDGE, "n_components": 3, "seeds": (0, 1)}
+        patches.run(photo, given, patches.COMBINATIONS, tables["patches"], long_run=4, **more)
+        faces = large.Faces.load("digits", n_train=60)
+        large.run(faces, given, tables["faces"], **more)
+        motion.run(walk, given, tables["motion"], n_components=5, seeds=(0, 1))
+
+    run()
+    counts = {name: len(table) for name, table in tables.items()}
+    run()
+    assert {name: len(table) for name, table in tables.items()} == counts
+    study = sets.Study(tables, dict.fromkeys(tables, "tuned"))
+    found = list(image_claims.claims(study))
+    assert {f.figure for f in found} == {5, 6, 7, 8, 9, 11, 12}
+    assert all(f.comparisons for f in found)
+    assert len(image_claims.last_meta_gains(study, "KHA/s")) <= 2
+
+
+def test_claims_about_nothing(tmp_path):
+    """Without rows every claim is there, and not tested."""
+    study = sets.Study({}, {})
+    found = list(image_claims.claims(study))
+    assert len(found) > 20
+    assert {f.verdict for f in found} == {"not tested"}
+
+
+# -------------------------------------------------------------------------------- pictures
+
+
+def test_skeletons_are_drawn_and_move(walk):
+    """A panel has a line for each bone of each body; the moving picture has all frames."""
+    bones = walk.positions()
+    panels = {"one": {"original": bones[0]}, "two": {"original": bones[0], "other": bones[9]}}
+    figure = plotting.plot_skeletons(panels)
+    n_bones = len(walk.skeleton.names)
+    assert [len(ax.lines) for ax in figure.axes] == [n_bones, 2 * n_bones]
+    plt.close(figure)
+    moving = plotting.animate_skeletons({"a": {"original": bones[:5]}}, milliseconds=50)
+    with Image.open(BytesIO(moving)) as picture:
+        assert (picture.format, picture.n_frames) == ("PNG", 5)
