@@ -144,16 +144,14 @@ def _factors(study: Study) -> Iterator[Finding]:
     yield Finding(8, "e lowers the error of t, of s and of both", with_e)
 
 
-def last_meta_gains(
-    study: Study, variant: str, number: int = 20, count: int = 3
-) -> dict[float, np.ndarray]:
-    """Return the last values of mu before some seed diverges -> excess errors after a pass."""
+def last_meta_gains(study: Study, variant: str, count: int = 3) -> dict[float, np.ndarray]:
+    """Return the last values of mu before some seed diverges -> excess errors in the end."""
     kept: dict[float, np.ndarray] = {}
     for part in study.parts("patches")[: patches.FIRST + 1]:
         for mu in patches.META_GAINS:
             label = f"mu {mu:g}"
             if variant in study.curves("patches", part, gains=label):
-                errors = study.value("patches", part, variant, number, gains=label)
+                errors = study.value("patches", part, variant, gains=label)
                 if np.isinf(errors).any():
                     break
                 kept[mu] = errors

@@ -25,7 +25,7 @@ from ..mocap import Skeleton, bone_directions, read_asf
 from ..parameters import check_number
 from ..preimage import FixedPointPreimage
 from .projections import Samples
-from .small_sets import Measure, follow, merge_once
+from .small_sets import Measure, follow_all
 from .tables import ResultTable
 
 __all__ = [
@@ -270,5 +270,4 @@ def run(
         if is_first:
             problem = noisy.samples.problem("motion", part, n_components)
             options = {"n_passes": PASSES[-1], "passes": PASSES, "verbose": verbose}
-            follow(problem, gains, table, seeds=seeds, measures=noisy.measure(), **options)
-            merge_once(problem, table, seeds=seeds)
+            follow_all(problem, gains, table, seeds=seeds, measures=noisy.measure(), **options)

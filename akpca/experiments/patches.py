@@ -24,7 +24,7 @@ from ..hebbian import Gain, HebbianProgress, make_gain
 from ..parameters import check_number
 from ..preimage import Preimage, make_preimage
 from .projections import Samples
-from .small_sets import TABLE_1, Measure, follow, merge_once
+from .small_sets import TABLE_1, Measure, follow, follow_all, merge_once
 from .tables import ResultTable
 
 __all__ = [
@@ -33,7 +33,9 @@ __all__ = [
     "FIRST",
     "LONG_RUN",
     "META_GAINS",
+    "META_PASSES",
     "PASSES",
+    "SHOWN",
     "Photograph",
     "average_windows",
     "meta_gains",
@@ -65,6 +67,10 @@ DECODERS: dict[str, tuple[str, dict]] = {
 }
 #: Passes of which rows are written, and the quarter in which what is not about the image is tried.
 PASSES, FIRST = (1, 2, 3, 5, 10, 20, 50), 0
+#: Variants that are tried in all quarters, so that there are whole images of them.
+SHOWN = ("KHA", "KHA/et*", "KHA-SMD")
+#: Passes with each of `META_GAINS`.
+META_PASSES = 20
 #: How often Kim et al. went through the windows, with a constant gain.
 LONG_RUN = 800
 
@@ -242,10 +248,10 @@ def run(
     ----------
     photo : Photograph
     gains : mapping of str to mapping of str to Gain or str
-        Sets of gains, as in `follow`: those of the first in all quarters and with the error of the
-        image, others in the first quarter alone.
+        One set of gains, as in `follow`. All of them are tried in the first quarter, and those of
+        `SHOWN` in the others.
     factors : mapping of str to Gain
-        Gains of figure 8 that the first set does not have, and those of which mu is increased.
+        Gains of figure 8 that the set does not have, and those of which mu is increased.
     table : ResultTable
         With the columns of `small_sets`.
     decoder : Preimage
@@ -256,24 +262,27 @@ def run(
     verbose : bool, default=False
         Show progress bars.
     """
-    (main, first), *others = gains.items()
+    ((label, row),) = gains.items()
     options = {"seeds": seeds, "n_passes": PASSES[-1], "passes": PASSES, "verbose": verbose}
-    for part, samples in enumerate(photo.samples):
-        problem = samples.problem("patches", photo.quarter_name(part), n_components)
+    for part in range(4):
+        problem = photo.samples[part].problem("patches", photo.quarter_name(part), n_components)
         _references(photo, part, table, decoder, n_components)
-        follow(problem, {main: first}, table, measures=photo.measure(part, decoder), **options)
-        merge_once(problem, table, seeds=seeds)
-        if part == FIRST:
-            new = {name: gain for name, gain in factors.items() if name not in first}
-            follow(problem, {**dict(others), "factors": new}, table, **options)
-            tried = {name: factors[name] for name in ("KHA/s", "KHA-SMD*")}
-            few = {**options, "n_passes": 20, "passes": (5, 10, 20)}
-            follow(problem, meta_gains(tried), table, **few)
-            if long_run:
-                ends = {"n_passes": long_run, "passes": (long_run,), "seeds": seeds[:1]}
-                constant = {"long": {"KHA": first["KHA"]}}
-                more = {"measures": photo.measure(part, decoder), "verbose": verbose}
-                follow(problem, constant, table, **ends, **more)
+        errors = {"measures": photo.measure(part, decoder)}
+        if part != FIRST:
+            few = {label: {name: row[name] for name in SHOWN}}
+            follow(problem, few, table, **options, **errors)
+            merge_once(problem, table, seeds=seeds)
+            continue
+        follow_all(problem, gains, table, **options, **errors)
+        new = {name: gain for name, gain in factors.items() if name not in row}
+        follow(problem, {"factors": new}, table, **options)
+        tried = meta_gains({name: factors[name] for name in ("KHA/s", "KHA-SMD*")})
+        few = {"seeds": seeds[:1], "n_passes": META_PASSES, "passes": (META_PASSES,)}
+        follow(problem, tried, table, **options | few)
+        if long_run:
+            ends = {"seeds": seeds[:1], "n_passes": long_run, "passes": (long_run,)}
+            constant = {"long": {"KHA": row["KHA"]}}
+            follow(problem, constant, table, **options | ends | errors)
 
 
 def _references(photo, part, table, decoder, n_components) -> None:

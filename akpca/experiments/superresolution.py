@@ -22,7 +22,7 @@ from ..hebbian import Gain, HebbianProgress
 from ..metrics import relative_error
 from ..preimage import Preimage, RidgePreimage
 from .projections import Samples
-from .small_sets import Measure, follow, merge_once
+from .small_sets import Measure, follow_all
 from .tables import ResultTable
 
 __all__ = [
@@ -167,8 +167,7 @@ def run(
     """Write the rows of the experiment that are missing; `gains` are sets as in `follow`."""
     problem = faces.samples.problem("faces", "all", n_components)
     options = {"seeds": seeds, "n_passes": PASSES[-1], "passes": PASSES, "verbose": verbose}
-    follow(problem, gains, table, measures=faces.measure(decoder), **options)
-    merge_once(problem, table, seeds=seeds)
+    follow_all(problem, gains, table, measures=faces.measure(decoder), **options)
     found = {
         "blocks": lambda: faces.blocks(faces.test),
         "bicubic": lambda: faces.smooth(faces.test),
