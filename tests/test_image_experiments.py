@@ -207,7 +207,7 @@ def test_readings_of_two_degrees():
 def test_runs_write_rows_that_claims_read(photo, walk, tmp_path, monkeypatch):
     """All three experiments, tiny; what was written is not computed again; claims are judged."""
     for module in (patches, large, motion):
-        monkeypatch.setattr(module, "PASSES", (1, 3))
+        monkeypatch.setattr(module, "PASSES", (1, 3, 7))
     monkeypatch.setattr(patches, "META_GAINS", (0.1, 1))
     gains = {v: make_gain(v, eta0=0.5, mu=0.1) for v in sets.VARIANTS}
     gains |= {v: make_gain(v, eta0=1, tau=2, mu=0.1) for v in ("KHA/et*", "KHA-SMD*")}
@@ -215,11 +215,11 @@ def test_runs_write_rows_that_claims_read(photo, walk, tmp_path, monkeypatch):
     given = {"tuned": gains}
 
     def run():
-        more = {"decoder": RIDGE, "n_components": 3, "seeds": (0, 1)}
+        more = {"decoder": RIDGE, "n_components": 3, "seeds": (0, 1), "n_passes": 3}
         patches.run(photo, given, patches.COMBINATIONS, tables["patches"], long_run=4, **more)
         faces = large.Faces.load("digits", n_train=60)
         large.run(faces, given, tables["faces"], **more)
-        motion.run(walk, given, tables["motion"], n_components=5, seeds=(0, 1))
+        motion.run(walk, given, tables["motion"], n_components=5, seeds=(0, 1), n_passes=3)
 
     run()
     counts = {name: len(table) for name, table in tables.items()}

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from ..mocap import Skeleton, bone_directions, read_asf
 from ..parameters import check_number
 from ..preimage import FixedPointPreimage
 from .projections import Samples
-from .small_sets import Measure, follow_all
+from .small_sets import Measure, follow_all, kept_passes
 from .tables import ResultTable
 
 __all__ = [
@@ -250,24 +249,31 @@ def run(
     table: ResultTable,
     *,
     seeds: Sequence[int],
+    n_passes: int = PASSES[-1],
     n_components: int = 25,
     verbose: bool = False,
 ) -> None:
     """Write the rows of the experiment that are missing; `gains` are sets as in `follow`.
 
-    Parts are the frames that components are learned from, 'noisy' and 'clean', and for the other
-    `READINGS` of the noise, by exact components only, these with the reading. The noise has the
-    first seed.
+    Parts are the frames that components are learned from, 'noisy' and 'clean'. The noise has the
+    first seed; what exact components leave of it is written for all `READINGS`.
     """
-    for (reading, degrees), learn_from in product(READINGS.items(), ("noisy", "clean")):
-        noisy, is_first = NoisyWalk(walk, degrees, int(seeds[0]), learn_from), degrees == 2
-        part = learn_from if is_first else f"{learn_from}, {reading}"
-        keys = [("motion", part, "reference", "exact", 0, name, 0) for name in MEASURES]
-        if any(key not in table for key in keys):
-            rest = 1 - np.array(noisy.removed(noisy.cleaned(noisy.samples.exact(n_components))))
-            for key, value in zip(keys, rest, strict=True):
-                table.add(*key, value=float(f"{value:.6g}"))
-        if is_first:
-            problem = noisy.samples.problem("motion", part, n_components)
-            options = {"n_passes": PASSES[-1], "passes": PASSES, "verbose": verbose}
-            follow_all(problem, gains, table, seeds=seeds, measures=noisy.measure(), **options)
+    passes = kept_passes(PASSES, n_passes)
+    options = {"seeds": seeds, "n_passes": n_passes, "passes": passes, "verbose": verbose}
+    for part in ("noisy", "clean"):
+        for reading, degrees in READINGS.items():
+            _exactly(NoisyWalk(walk, degrees, int(seeds[0]), part), reading, table, n_components)
+        noisy = NoisyWalk(walk, seed=int(seeds[0]), learn_from=part)
+        problem = noisy.samples.problem("motion", part, n_components)
+        follow_all(problem, gains, table, measures=noisy.measure(), **options)
+
+
+def _exactly(noisy: NoisyWalk, reading: str, table: ResultTable, n_components: int) -> None:
+    """Write what exact components leave of the noise, as pass 0."""
+    keys = [
+        ("motion", noisy.learn_from, "reference", reading, 0, measure, 0) for measure in MEASURES
+    ]
+    if any(key not in table for key in keys):
+        cleaned = noisy.cleaned(noisy.samples.exact(n_components))
+        for key, part in zip(keys, noisy.removed(cleaned), strict=True):
+            table.add(*key, value=float(f"{1 - part:.6g}"))

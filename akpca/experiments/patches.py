@@ -24,7 +24,7 @@ from ..hebbian import Gain, HebbianProgress, make_gain
 from ..parameters import check_number
 from ..preimage import Preimage, make_preimage
 from .projections import Samples
-from .small_sets import TABLE_1, Measure, follow, follow_all, merge_once
+from .small_sets import TABLE_1, Measure, follow, follow_all, kept_passes, merge_once
 from .tables import ResultTable
 
 __all__ = [
@@ -238,6 +238,7 @@ def run(
     *,
     decoder: Preimage,
     seeds: Sequence[int],
+    n_passes: int = PASSES[-1],
     n_components: int = 20,
     long_run: int = 0,
     verbose: bool = False,
@@ -256,6 +257,7 @@ def run(
         With the columns of `small_sets`.
     decoder : Preimage
     seeds : sequence of int
+    n_passes : int, default=50
     n_components : int, default=20
     long_run : int, default=0
         Passes with a constant gain in the first quarter, for the first seed; 0 for no such run.
@@ -263,7 +265,8 @@ def run(
         Show progress bars.
     """
     ((label, row),) = gains.items()
-    options = {"seeds": seeds, "n_passes": PASSES[-1], "passes": PASSES, "verbose": verbose}
+    passes = kept_passes(PASSES, n_passes)
+    options = {"seeds": seeds, "n_passes": n_passes, "passes": passes, "verbose": verbose}
     for part in range(4):
         problem = photo.samples[part].problem("patches", photo.quarter_name(part), n_components)
         _references(photo, part, table, decoder, n_components)

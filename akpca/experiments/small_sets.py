@@ -52,6 +52,8 @@ __all__ = [
     "follow",
     "follow_all",
     "gain_claims",
+    "judged_gains",
+    "kept_passes",
     "merge_once",
     "paper_gains",
     "parameter_of",
@@ -153,6 +155,11 @@ def recorded_passes(n_passes: int) -> list[int]:
     """Return the passes after which results are kept: all up to 10, some later, and the last."""
     later = (b * 10**k for k in range(len(str(n_passes))) for b in (*LATER, 100, 150))
     return sorted({*range(1, min(n_passes, 10) + 1), n_passes, *(b for b in later if b < n_passes)})
+
+
+def kept_passes(wanted: Iterable[int], n_passes: int) -> list[int]:
+    """Return those of the wanted passes that a run of this length makes, and its last."""
+    return sorted({number for number in wanted if number < n_passes} | {n_passes})
 
 
 def follow(
@@ -409,7 +416,15 @@ def read_study(folder: Path, label: str = "table 1") -> Study | None:
     """Return what a folder has of the experiments, or None; claims are judged by gains `label`."""
     paths = {name: folder / f"{name}.csv" for name in EXPERIMENTS}
     tables = {name: ResultTable(p, COLUMNS) for name, p in paths.items() if p.exists()}
-    return Study(tables, dict.fromkeys(tables, label)) if tables else None
+    return Study(tables, judged_gains(tables, label)) if tables else None
+
+
+def judged_gains(experiments: Iterable[str], label: str) -> dict[str, str]:
+    """Return experiment -> the label of the gains by which it is judged, for a `Study`.
+
+    It is that given, but for faces 'tuned' at any scale: they are not the paper's, nor as many.
+    """
+    return {name: "tuned" if name == "faces" else label for name in experiments}
 
 
 def paper_gains(experiment: str, part: str) -> dict[str, Gain]:

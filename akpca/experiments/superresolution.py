@@ -22,7 +22,7 @@ from ..hebbian import Gain, HebbianProgress
 from ..metrics import relative_error
 from ..preimage import Preimage, RidgePreimage
 from .projections import Samples
-from .small_sets import Measure, follow_all
+from .small_sets import Measure, follow_all, kept_passes
 from .tables import ResultTable
 
 __all__ = [
@@ -161,12 +161,14 @@ def run(
     *,
     decoder: Preimage,
     seeds: Sequence[int],
+    n_passes: int = PASSES[-1],
     n_components: int = 16,
     verbose: bool = False,
 ) -> None:
     """Write the rows of the experiment that are missing; `gains` are sets as in `follow`."""
     problem = faces.samples.problem("faces", "all", n_components)
-    options = {"seeds": seeds, "n_passes": PASSES[-1], "passes": PASSES, "verbose": verbose}
+    passes = kept_passes(PASSES, n_passes)
+    options = {"seeds": seeds, "n_passes": n_passes, "passes": passes, "verbose": verbose}
     follow_all(problem, gains, table, measures=faces.measure(decoder), **options)
     found = {
         "blocks": lambda: faces.blocks(faces.test),
