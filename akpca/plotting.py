@@ -604,7 +604,7 @@ def plot_codes(codes: Mapping[str, np.ndarray], y: np.ndarray) -> Figure:
 
     `codes` maps a panel's title to codes of shape (n, k). Each class of `y` is named at the median
     of its points, so that no legend is needed: names that cover each other belong to classes that
-    do. A code of one number is drawn against the class.
+    do. A single class is not named. A code of one number is drawn against the class.
     """
     classes = np.unique(y)
     colors = [CLASS_COLORS[j % len(CLASS_COLORS)] for j in range(len(classes))]
@@ -617,6 +617,8 @@ def plot_codes(codes: Mapping[str, np.ndarray], y: np.ndarray) -> Figure:
         for points, color in zip(clouds, colors, strict=True):
             ax.scatter(*points.T, s=11, color=color, alpha=0.75, linewidth=0)
         for label, color, points in zip(classes, colors, clouds, strict=True):
+            if len(classes) == 1:
+                break
             middle = np.median(points, axis=0)
             ax.text(*middle, str(label), color=color, path_effects=halo, zorder=3, **font)
         second = "component 2" if code.shape[1] > 1 else "class"

@@ -521,15 +521,22 @@ FEW = dict(n_train=20, n_test=10)
 SMALL = {
     "01_pca": dict(FEW, n_components=5),
     "03_centering": FEW,
+    "05_gha": dict(FEW, n_components=3),
     "08_preimages": dict(FEW, n_components=5),
     "09_akpca": dict(FEW, n_components=5, n_components_curve=5, n_epochs=2, step=1),
+    "10_ds_akpca": dict(FEW, n_components=3, n_landmarks=64, n_epochs=1, step=1),
 }
 ONE_CLASS = dict(n_train=100, n_test=50)
+# Labelled images of one's own are what the bundled digits are, on which every chapter runs.
+OWN = [("08_preimages", True), *((chapter, False) for chapter in SMALL)]
 
 
 @pytest.mark.notebook
-@pytest.mark.parametrize("complete", [True, False], ids=["labelled images", "numbers only"])
-@pytest.mark.parametrize("chapter", SMALL)
+@pytest.mark.parametrize(
+    ("chapter", "complete"),
+    OWN,
+    ids=[f"{c}-{'complete' if full else 'numbers'}" for c, full in OWN],
+)
 def test_own_data_run_through_chapters(chapter, complete, tmp_path):
     """A file of 500 x 64 numbers will do, with or without labels and an image shape."""
     digits = load_dataset("digits").subset(np.arange(500))
