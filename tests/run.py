@@ -17,9 +17,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 WORKERS = str(min(4, os.cpu_count() or 1))
 PYTEST = ["-m", "pytest", "-q", "-n", WORKERS]
-UNIT = [*PYTEST, "-m", "not notebook and not book", "tests"]
-# Types depend on the versions of mypy and of NumPy's annotations, numbers in notebooks on all.
-OTHER_VERSIONS = [*UNIT, "--ignore=tests/test_types.py"]
+# What shares a cluster runs in one worker: a second cluster would take longer than it saves.
+UNIT = [*PYTEST, "--dist", "loadgroup", "tests", "-m", "not notebook and not book"]
+# Not the tests marked `once`: what the command line, the README or a notebook's file says does not
+# depend on versions, and their processes take much of the time. Types depend on the versions of
+# mypy and of NumPy's annotations, numbers in notebooks on all.
+OTHER_VERSIONS = [*UNIT[:-1], "not notebook and not book and not once"]
+# Of the inputs that are drawn for estimators, the first fifth: all were tried in the first step.
+FEWER = {"AKPCA_BATTERY": "short"}
 LOWEST, NEWEST = (str(Path(sys.prefix) / name / "bin" / "python") for name in ("lowest", "newest"))
 
 STEPS = {
@@ -37,6 +42,7 @@ STEPS = {
     # One process, for all tests read one book; -rs says what was skipped, as without a browser.
     "book": [sys.executable, "-m", "pytest", "-q", "-rs", "tests/test_book.py"],
 }
+VARIABLES = {"lowest versions": FEWER, "newest Python": FEWER}
 COVERAGE_STEPS = {
     "unit tests": [sys.executable, "-m", "coverage", "run", *UNIT],
     "all processes": [sys.executable, "-m", "coverage", "combine"],
@@ -118,7 +124,10 @@ def main() -> int:
     # A polite kill should clean up as Ctrl-C does.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        results = [run_step(step, command, variables) for step, command in steps.items()]
+        results = [
+            run_step(step, command, variables | VARIABLES.get(step, {}))
+            for step, command in steps.items()
+        ]
     except KeyboardInterrupt:
         print("\nInterrupted", file=sys.stderr)
         return 130

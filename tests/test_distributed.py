@@ -32,6 +32,9 @@ from akpca.hebbian import make_gain
 from akpca.kernels import KERNELS, RBF, Cosine, Linear, Polynomial
 from akpca.operators import KernelOperator
 
+# All share one cluster, which takes as long to start as they take together.
+pytestmark = pytest.mark.xdist_group("cluster")
+
 # A worker with this package imported rests at about 170 MiB.
 MEMORY_LIMIT = 400 * 2**20
 
@@ -444,6 +447,7 @@ print("done")
 """
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("case", ["missing", "no cluster"])
 def test_without_dask_or_cluster(case):
     """The package does not import dask by itself; what needs it says what to install. Without a
@@ -591,6 +595,7 @@ class Deadly(RBF):
         super().fill(out, X, Y, x_terms, y_terms)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("persisted", [False, True])
 def test_a_worker_that_dies_in_mid_sweep(client, tmp_path, X, persisted):
     """Its part of the work and of the data is made again: the product is the same to the bit."""

@@ -139,6 +139,7 @@ def test_every_room_is_in_the_table():
     assert {room for room in rooms if not room.startswith("__")} <= set(linked)
 
 
+@pytest.mark.once
 def test_commands_of_the_readme_fit_the_chapters():
     """Chapters that are run by number exist and have the parameters."""
     text = text_of("README.md")
@@ -202,6 +203,7 @@ def test_hooks_call_what_there_is():
     assert all(hook["language"] == "system" for hook in local["hooks"])
 
 
+@pytest.mark.once
 def test_hook_normalises_a_notebook(tmp_path):
     """What an editor adds goes, the file is named, and a second call has nothing to do."""
     path = tmp_path / START.name
@@ -279,6 +281,7 @@ for section in sections:
 """
 
 
+@pytest.mark.once
 def test_summary_compares_with_named_rivals():
     """The sections run on few samples; in a process of its own, which limits its threads."""
     command = [sys.executable, "-c", SMALL]
@@ -292,6 +295,7 @@ def test_summary_compares_with_named_rivals():
     assert "of_streams; scikit-learn's IncrementalPCA; error; True" in lines
 
 
+@pytest.mark.once
 def test_figure_of_benchmarks_is_drawn_from_the_table(tmp_path):
     code = f"""
 import shutil

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.once
 # Bytes that a process may take for other things, such as the work space of a library.
 ALLOWANCE = 60e6
 # A small first call loads what is loaded only once. Each size has a process of its own, forked,

@@ -36,7 +36,10 @@ build = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(build)
 
 # An empty list fails at collection, see `empty_parameter_set_mark` in pyproject.toml.
-pytestmark = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem),
+]
 
 
 def read(path):

@@ -14,6 +14,7 @@ import akpca
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "tests" / "typed_use.py"
+pytestmark = pytest.mark.once
 MODULES = ["akpca", *(m.name for m in pkgutil.walk_packages(akpca.__path__, "akpca."))]
 
 
