@@ -148,6 +148,26 @@ def section(chapter: Chapter, heading: str) -> str:
     return found[1].strip() + "\n"
 
 
+def claims(chapters: Iterable[Chapter]) -> str:
+    """Return the verdicts of all chapters that try what a paper claims, with links to them.
+
+    Any table in the outputs whose first column is headed *claim* is one of them.
+    """
+    parts = []
+    for chapter in chapters:
+        link = f"From [{chapter.title}]({chapter.name}.ipynb):"
+        parts += [f"{link}\n\n{table}\n" for table in shown_tables(chapter, "claim")]
+    return "\n".join(parts)
+
+
+def shown_tables(chapter: Chapter, first: str) -> list[str]:
+    """Return the Markdown tables that a chapter shows, if that is the head of the first column."""
+    code = [cell for cell in chapter.notebook.cells if cell.cell_type == "code"]
+    datas = [output.get("data", {}) for cell in code for output in cell.outputs]
+    texts = [data.get("text/markdown", "").strip() for data in datas]
+    return [text for text in texts if re.match(rf"\| *{re.escape(first)} *\|", text)]
+
+
 def _words(text: str) -> str:
     """Return text for comparison: lower-case words, with spaces around each."""
     return " " + " ".join(re.findall(r"\w+", text.lower())) + " "

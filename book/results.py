@@ -9,7 +9,7 @@ from pathlib import Path
 
 from akpca.experiments import report
 
-HEAD = ("figure", "claim", "holds", "ties", "fails", "ratio (by seed)", "verdict")
+HEAD = ("claim", "verdict", "ratio (by seed)", "figure", "holds", "ties", "fails")
 FIGURE = """```{image} summary.png
 :alt: Left, CPU seconds of kernel PCA over the number of samples, ours, scikit-learn's and the \
 kernel matrix once. Right, for each comparison with a rival, our time or error divided by the \
@@ -18,12 +18,11 @@ rival's.
 ```
 
 """
-MAX_ROWS = 60  # of a table that is shown whole
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table; columns of numbers are flush right."""
-    numeric = [all(_is_number(row[i]) for row in rows) for i in range(len(head))]
+    numeric = [all(_is_number(row[i]) or row[i] == "–" for row in rows) for i in range(len(head))]
     marks = ["---:" if right else "---" for right in numeric]
     lines = [head, marks, *rows]
     return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines) + "\n"
@@ -57,31 +56,38 @@ def verdicts(folder: Path, plan: report.Plan) -> str:
     rows = []
     for finding in report.findings(results.table, results.plan):
         counts = map(str, finding.counts) if finding.comparisons else "–––"
-        rows.append([str(finding.figure), finding.claim, *counts, *finding.row()])
+        ratio, verdict = finding.row()
+        rows.append([finding.claim, verdict, ratio, str(finding.figure), *counts])
     seeds = len(results.plan.seeds)
     return f"{markdown(HEAD, rows)}\nMeans over {seeds} split{'s' * (seeds > 1)} of the data.\n"
 
 
-def committed(folder: Path, *, first: Sequence[str] = (), without: Sequence[str] = ()) -> str:
-    """Return all tables of a folder, each under its name; some columns come first, some not."""
-    parts = []
-    for path in sorted(folder.glob("*.csv")):
-        head, rows = read(path)
-        order = sorted(head, key=lambda name: first.index(name) if name in first else len(first))
-        kept = [head.index(name) for name in order if name not in without]
-        shown = [[row[i] for i in kept] for row in rows[:MAX_ROWS]]
-        text = markdown([head[i] for i in kept], shown)
-        if len(rows) > MAX_ROWS:
-            text += f"\nThe first {MAX_ROWS} of {len(rows)} rows.\n"
-        parts.append(f"`{path.name}`\n\n{text}")
-    return "\n".join(parts)
+def ratios(path: Path) -> str:
+    """Return a line for each comparison and rival of a table, with a column for each thread count.
+
+    Ratios alone, not the times of one machine.
+    """
+    head, rows = read(path)
+    found: dict[tuple[str, ...], dict[str, str]] = {}
+    for row in rows:
+        of = dict(zip(head, row, strict=True))
+        key = (f"{of['comparison']}, {of['data']}", of["ours"], of["rival"], of["measure"])
+        found.setdefault(key, {})[of["threads"]] = of["ratio"]
+    threads = sorted({number for by_threads in found.values() for number in by_threads}, key=int)
+    columns = [f"{number} thread{'s' * (number != '1')}" for number in threads]
+    lines = [[*key, *(values.get(t, "–") for t in threads)] for key, values in found.items()]
+    return markdown(("comparison", "ours", "rival", "ratio of", *columns), lines)
 
 
 def benchmarks(folder: Path) -> str:
-    """Return the figure and the tables of the benchmarks; ratios, not the times of one machine."""
+    """Return the figure and the ratios of the benchmarks, and what they were measured on."""
+    if not (folder / "summary.csv").exists():
+        return ""
     figure = FIGURE if (folder / "summary.png").exists() else ""
-    first = ("comparison", "ours", "rival", "measure", "ratio")
-    return figure + committed(folder, first=first, without=("our_value", "rival_value"))
+    about = folder / "machine.csv"
+    items = [": ".join(row) for row in read(about)[1]] if about.exists() else []
+    machine = f"\nMeasured with {'; '.join(items)}.\n" if items else ""
+    return figure + ratios(folder / "summary.csv") + machine
 
 
 def or_missing(text: str, what: str, command: str = "") -> str:

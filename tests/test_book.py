@@ -368,16 +368,38 @@ def test_verdicts_are_computed_from_the_rows(tmp_path):
             assert " | ".join(map(str, finding.counts)) in line
 
 
+def test_verdicts_of_a_chapter_are_found_in_its_outputs():
+    """A table of claims is taken over, with a link to its chapter; other tables are not."""
+    claims = "| claim | verdict |\n| --- | --- |\n| a is below b | *reproduced* |"
+    cells = [v4.new_markdown_cell("# 07 Name")]
+    for text in ("| gain | error |\n| --- | --- |\n| claim | 1 |", claims, "a claim | a word"):
+        output = v4.new_output("execute_result", {"text/markdown": text})
+        cells.append(v4.new_code_cell("table(rows)", outputs=[output]))
+    found = chapters.claims([chapter(*cells[:2]), chapter(*cells)])
+    assert found == f"From [07 Name](07_name.ipynb):\n\n{claims}\n"
+    assert chapters.claims([]) == ""
+
+
 def test_a_missing_table_is_said(tmp_path):
     """A folder without tables gives a sentence and a command, not an error."""
     assert results.verdicts(tmp_path / "gone", report.paper_plan()) == ""
-    assert "make bench" in results.or_missing(results.committed(tmp_path), "x", "make bench")
+    assert "make bench" in results.or_missing(results.benchmarks(tmp_path), "x", "make bench")
     assert "```" not in results.or_missing("", "x")
-    (tmp_path / "t.csv").write_text("what,our_value,ratio\na|b,2,1.23456\n")
-    shown = results.committed(tmp_path, first=("ratio",), without=("our_value",))
-    assert "`t.csv`" in shown
-    assert "| ratio | what |" in shown
-    assert r"| 1.23 | a\|b |" in shown
+
+
+def test_benchmarks_have_a_line_for_each_rival(tmp_path):
+    """Thread counts are columns, and ratios are shortened; what was not measured is a dash."""
+    head = "comparison,data,ours,rival,measure,threads,our_value,rival_value,ratio"
+    lines = ("fit,10 x 2,A,B|C,time,1,2,1,2.34567", "fit,10 x 2,A,B|C,time,2,1,2,0.5")
+    lines = [head, *lines, "fit,10 x 2,A,D,error,1,1,3,0.33333"]
+    (tmp_path / "summary.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "machine.csv").write_text("name,value\ncores,2\nnumpy,2.4\n")
+    shown = results.benchmarks(tmp_path)
+    assert "| comparison | ours | rival | ratio of | 1 thread | 2 threads |" in shown
+    assert "| --- | --- | --- | --- | ---: | ---: |" in shown
+    assert r"| fit, 10 x 2 | A | B\|C | time | 2.35 | 0.5 |" in shown
+    assert "| fit, 10 x 2 | A | D | error | 0.333 | – |" in shown
+    assert "Measured with cores: 2; numpy: 2.4." in shown
 
 
 def test_lines_of_the_page_on_use_run():
