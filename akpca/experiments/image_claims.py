@@ -21,6 +21,8 @@ __all__ = ["claims", "last_meta_gains"]
 THREE_ORDERS, ABOUT_THREE_ORDERS = 1e3, 10**2.5
 # What the paper says that KHA/et* removes of the noise of a walk.
 REMOVED = 0.875
+# Panels of figure 6.
+LEFT, RIGHT = "6 left", "6 right"
 SMD_OF = {"KHA/et": "KHA-SMD", "KHA/et*": "KHA-SMD*"}
 
 
@@ -85,10 +87,10 @@ def _photograph(study: Study) -> Iterator[Finding]:
         noisy = study.value(name, part, "noisy", gains="reference", measure="error")
         gained.append(below(cleaned, np.repeat(noisy, len(cleaned)), part))
     yield Finding(5, "KHA-SMD cleans the photograph", gained)
-    yield from _ranks(study, name, 6, "the photograph")
+    yield from _ranks(study, name, LEFT, "the photograph")
     far = [c for v in ("KHA-SMD", "KHA-SMD*") for c in _times(study, name, v, THREE_ORDERS, "KHA")]
     yield Finding(
-        6, "After 50 passes both SMD variants are three orders below a constant gain", far
+        LEFT, "After 50 passes both SMD variants are three orders below a constant gain", far
     )
     long = []
     for part in (p for p in parts if "KHA" in study.curves(name, p, gains="long")):
@@ -96,7 +98,7 @@ def _photograph(study: Study) -> Iterator[Finding]:
         smd = study.value(name, part, "KHA-SMD")[: len(constant)]
         long.append(below(100 * smd, constant, part))
     yield Finding(
-        6, "KHA-SMD after 50 passes is a hundred times below a constant gain after 800", long
+        LEFT, "KHA-SMD after 50 passes is a hundred times below a constant gain after 800", long
     )
     early = [c for n in (1, 2, 3) for c in study.below(name, "KHA-SMD", "KHA", n, measure="error")]
     yield Finding(7, "After 1, 2 and 3 passes KHA-SMD's image has less error", early)
@@ -107,7 +109,7 @@ def _photograph(study: Study) -> Iterator[Finding]:
     yield Finding(7, "KHA-SMD after 3 passes is below a constant gain after 50", ahead)
 
 
-def _ranks(study: Study, name: str, figure: int, what: str) -> Iterator[Finding]:
+def _ranks(study: Study, name: str, figure: str, what: str) -> Iterator[Finding]:
     """Yield what the paper says in figure 6 about both of its experiments."""
     said = f"On {what} "
     yield Finding(
@@ -179,11 +181,13 @@ def _meta_gains(study: Study) -> Iterator[Finding]:
 
 def _faces(study: Study) -> Iterator[Finding]:
     name = "faces"
-    yield from _ranks(study, name, 6, "faces")
+    yield from _ranks(study, name, RIGHT, "faces")
     others = [("KHA-SMD", v) for v in ("KHA", "KHA/t", "KHA/et*", "KHA/et", "KHA-SMD*")]
-    yield Finding(6, "On faces KHA-SMD is the best of all", _all(study, name, others))
+    yield Finding(RIGHT, "On faces KHA-SMD is the best of all", _all(study, name, others))
     far = [c for v in ACCELERATED for c in _times(study, name, v, ABOUT_THREE_ORDERS, "KHA")]
-    yield Finding(6, "On faces the paper's four end about three orders below a constant gain", far)
+    yield Finding(
+        RIGHT, "On faces the paper's four end about three orders below a constant gain", far
+    )
     early = study.below(name, "KHA-SMD", "KHA", 1, measure="error")
     yield Finding(9, "After one pass KHA-SMD's large images have less error", early)
 

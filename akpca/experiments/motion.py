@@ -50,7 +50,7 @@ READINGS: dict[str, float] = {
     "variance 2° in radians": float(np.rad2deg(np.sqrt(np.deg2rad(2)))),
 }
 #: Passes of which rows are written.
-PASSES = (1, 2, 3, 5, 10, 20, 30, 50)
+PASSES = (1, 2, 3, 5, 10, 20, 50)
 #: What is left of the noise: of the directions of bones, and of where joints are.
 MEASURES = ("directions left", "joints left")
 WALKS = ("synthetic", "cmu_walk")

@@ -42,7 +42,7 @@ FACES: dict[str, tuple[int, int]] = {"digits": (2, 20), "olivetti": (3, 1), "yal
 #: Penalties of the ridge decoder, from which one is chosen.
 ALPHAS = (1e-3, 1e-2, 0.1, 1.0, 3.0, 10.0)
 #: Passes of which rows are written.
-PASSES = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50)
+PASSES = (1, 2, 3, 4, 5, 10, 20, 50)
 # Of the extended Yale set only these people, the ten of the paper.
 YALE_PEOPLE = 10
 
