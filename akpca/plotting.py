@@ -101,6 +101,8 @@ GAIN_STYLES: dict[str, dict] = {
     "KHA/es": {"color": "#8C5A00", "linestyle": "--"},
     "auto": {"color": PURPLE, "linestyle": "-."},
     "merged once": {"color": BLACK, "marker": "*", "linestyle": ""},
+    "exact": {"color": "#555555", "linestyle": (0, (6, 2))},
+    "random": {"color": "#999999", "linestyle": (0, (1, 1))},
 }
 
 _STYLE = {

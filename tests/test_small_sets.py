@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from akpca import KernelHebbian
-from akpca.experiments import ResultTable, excess_error_curve
+from akpca.experiments import ResultTable, excess_error_curve, kha_claims
 from akpca.experiments import small_sets as sets
 from akpca.hebbian import make_gain
 from akpca.kernels import RBF
@@ -135,27 +135,33 @@ def test_claims_about_gains(problem, tmp_path):
     """Figure 1 is judged from the rows of the gain; without rows nothing is tested."""
     table = ResultTable(tmp_path / "digits.csv", sets.COLUMNS)
     there = sets.Study({"digits": table}, {"digits": "table 1"})
-    assert {f.verdict for f in sets.gain_claims(there)} == {"not tested"}
+    assert {f.verdict for f in kha_claims.gain_claims(there)} == {"not tested"}
     digits = sets.Problem("digits", "RBF", problem.K, 3)
     gains = {"KHA/et*": make_gain("KHA/et*", eta0=1), "KHA/et": make_gain("KHA/et", eta0=0.1)}
     every = {"table 1": gains, "tuned": gains}
     sets.follow(digits, every, table, seeds=(0, 1), n_passes=8)
-    found = {f.claim: f for f in sets.gain_claims(there)}
+    found = {f.claim: f for f in kha_claims.gain_claims(there)}
     assert len(found) == 3
     assert found["KHA/et starts with the smaller gain"].verdict == "reproduced"
     (kept,) = found["KHA/et keeps more of its first gain for three passes than KHA/et*"].comparisons
     np.testing.assert_allclose(kept.smaller, 1 / 2, rtol=1e-5)  # tau / (t + tau), tau = 3 passes
     own = {("digits", "RBF"): sets.paper_gains("digits", "RBF")}
-    *near, good = sets.table_1_claims(there, own)
+    *near, good = kha_claims.table_1_claims(there, own)
     assert {f.verdict for f in near} == {"reproduced"}
     assert good.counts == (2, 0, 0)
     far = {("digits", "RBF"): {"KHA/t": make_gain("KHA/t", eta0=5, tau=1)}}
-    size, tau, mu, _ = sets.table_1_claims(there, far)
+    size, tau, mu, _ = kha_claims.table_1_claims(there, far)
     assert (size.verdict, tau.verdict) == ("not reproduced", "reproduced")
     assert mu.verdict == "not tested"
     study = sets.read_study(tmp_path)
     assert study.parts("digits") == ["RBF"]
     assert sets.read_study(tmp_path / "nowhere") is None
+    figures = [f.figure for f in kha_claims.claims(study)]
+    assert figures == sorted(figures)
+    assert set(figures) == set(range(1, 13))
+    assert kha_claims.tuned_gains(tmp_path).keys() == {
+        ("digits", k) for k in ("RBF", "dot product")
+    }
 
 
 def test_tuned_gains_are_kept(problem, tmp_path):

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,7 +32,7 @@ from ..operators import MatrixOperator
 from ..progress import progress_bar
 from .hebbian import excess_error_curve, optimal_error, tune_gain
 from .tables import ResultTable
-from .verdicts import Comparison, Finding
+from .verdicts import Comparison
 
 __all__ = [
     "ACCELERATED",
@@ -51,22 +50,20 @@ __all__ = [
     "below",
     "follow",
     "follow_all",
-    "gain_claims",
     "judged_gains",
     "kept_passes",
     "merge_once",
     "paper_gains",
     "parameter_of",
+    "read_gains",
     "read_study",
     "recorded_passes",
-    "table_1_claims",
     "tuned_on_other_seeds",
 ]
 
 VARIANTS = ("KHA", "KHA/t", "KHA/et*", "KHA/et", "KHA-SMD*", "KHA-SMD")
 #: The paper's own four.
 ACCELERATED = VARIANTS[2:]
-ETS = ("KHA/et*", "KHA/et")
 #: The experiments of section 5.1, and the files of their rows.
 EXPERIMENTS = ("digits", "patches", "faces", "clustering", "motion")
 #: The gains, and the variant, of rows that are about gains tuned by :class:`akpca.KernelHebbian`.
@@ -304,16 +301,27 @@ def tuned_on_other_seeds(
     Its columns are `TUNED_COLUMNS`; gains are written as they are found. `seeds` and `n_passes` are
     those of the runs that are compared.
     """
-    gains = {}
-    for name in progress_bar(list(names), shown=verbose, desc=f"tuning, {problem.experiment}"):
+    names = list(names)
+    for name in progress_bar(names, shown=verbose, desc=f"tuning, {problem.experiment}"):
         where = problem.experiment, problem.part, name
         if (*where, "eta0") not in table:
             found = tune_gain(problem.K, name, problem.n_components, n_passes, seeds=seeds)
             for parameter in ("tau", "mu", "eta0"):  # the last one says that all are there
                 if (*where, parameter) not in table:
                     table.add(*where, parameter, value=parameter_of(found, parameter))
-        tau, mu, eta0 = (table[(*where, parameter)] for parameter in ("tau", "mu", "eta0"))
-        gains[name] = make_gain(name, eta0=eta0, tau=tau or None, mu=mu)
+    known = read_gains(table)[problem.experiment, problem.part]
+    return {name: known[name] for name in names}
+
+
+def read_gains(table: ResultTable) -> dict[tuple[str, str], dict[str, Gain]]:
+    """Return experiment and part -> variant -> gain of a table with the columns `TUNED_COLUMNS`."""
+    gains: dict[tuple[str, str], dict[str, Gain]] = {}
+    for experiment, part, name, last in table:
+        if last == "eta0":
+            where = experiment, part, name
+            eta0, tau, mu = (table[(*where, parameter)] for parameter in ("eta0", "tau", "mu"))
+            row = gains.setdefault((experiment, part), {})
+            row[name] = make_gain(name, eta0=eta0, tau=tau or None, mu=mu)
     return gains
 
 
@@ -360,7 +368,7 @@ class Study:
 
         Only seeds that have all passes count.
         """
-        label, drawn = gains or self.gains[experiment], {}
+        label, drawn = gains or self.gains.get(experiment, ""), {}
         for variant, results in self._index(experiment).get((part, label, measure), {}).items():
             passes = sorted({number for _, number in results})
             seeds = sorted({seed for seed, _ in results})
@@ -430,54 +438,6 @@ def judged_gains(experiments: Iterable[str], label: str) -> dict[str, str]:
 def paper_gains(experiment: str, part: str) -> dict[str, Gain]:
     """Return the row of `TABLE_1` for an experiment and its part."""
     return TABLE_1[f"USPS, {part}" if experiment == "digits" else experiment]
-
-
-def gain_claims(study: Study) -> Iterable[Finding]:
-    """Yield what the paper says in figure 1 about the scalar gain of KHA/et* and KHA/et."""
-    lower, longer, same = [], [], []
-    for experiment, part in ((e, p) for e in study.tables for p in study.parts(e)):
-        found = study.curves(experiment, part, measure="gain")
-        if not all(v in found and found[v][0][0] == 0 for v in ETS):
-            continue
-        (passes, star), (_, plain) = (found[v] for v in ETS)
-        whole = np.isfinite(star).all(axis=1) & np.isfinite(plain).all(axis=1)
-        if not whole.any():  # a run that has diverged has no gain
-            continue
-        star, plain = star[whole], plain[whole]
-        third, middle = (np.flatnonzero(passes <= p)[-1] for p in (3, passes[-1] // 2))
-        where = f"{experiment}, {part}"
-        lower.append(below(plain[:, 0], star[:, 0], where))
-        longer.append(below(star[:, third] / star[:, 0], plain[:, third] / plain[:, 0], where))
-        falls = (gain[:, -1] / gain[:, middle] for gain in (star, plain))
-        same += alike(*falls, where, factor=1.25)
-    yield Finding(1, "KHA/et starts with the smaller gain", lower)
-    yield Finding(1, "KHA/et keeps more of its first gain for three passes than KHA/et*", longer)
-    yield Finding(1, "In the second half of the passes both gains fall alike", same)
-
-
-def table_1_claims(
-    study: Study, tuned: Mapping[tuple[str, str], Mapping[str, Gain]]
-) -> Iterable[Finding]:
-    """Yield what follows for table 1 from gains of our own, by experiment and part.
-
-    Two values are near if they are at most one rung of the ladder {1, 2, 5} 10^b apart.
-    """
-    near: dict[str, list[Comparison]] = {"eta0": [], "tau": [], "mu": []}
-    good = []
-    for (experiment, part), gains in tuned.items():
-        row, where = paper_gains(experiment, part), f"{experiment}, {part}"
-        for name, variant in product(near, row.keys() & gains.keys()):
-            ours, paper = (parameter_of(each[variant], name) for each in (gains, row))
-            if paper and not (name == "tau" and row[variant].normalises):
-                near[name].append(below(np.abs(np.log([ours / paper])), np.log(2.6), where))
-        if part in study.parts(experiment):
-            known = {g: study.curves(experiment, part, gains=g) for g in ("table 1", "tuned")}
-            for variant in known["table 1"].keys() & known["tuned"].keys():
-                theirs, ours = (known[g][variant][1][:, -1] for g in known)
-                good.append(below(theirs, 2 * ours, where))
-    for name, found in near.items():
-        yield Finding("table 1", f"Our rule finds the paper's {name}, to the next rung", found)
-    yield Finding("table 1", "Table 1 ends with at most twice the error of our own gains", good)
 
 
 def parameter_of(gain: Gain, name: str) -> float:
