@@ -545,6 +545,7 @@ def undisturbed(tmp_path_factory):
     return path.read_bytes()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_run_that_was_killed_goes_on_where_it_stopped(n_jobs, undisturbed, tmp_path):
     """After kill -9 in mid-run, a second run ends with the table of an undisturbed one."""
@@ -564,6 +565,7 @@ def test_a_run_that_was_killed_goes_on_where_it_stopped(n_jobs, undisturbed, tmp
     assert path.read_bytes() == undisturbed
 
 
+@pytest.mark.once
 def test_processes_write_rows_and_times(tmp_path):
     """One time a fit, or a noise that a method is trained with, in the order of the jobs."""
     noise = ("gaussian 0.04", "speckle 0.3")
@@ -577,6 +579,7 @@ def test_processes_write_rows_and_times(tmp_path):
     assert all(times[key] >= 0 for key in times)
 
 
+@pytest.mark.once
 def test_errors_of_processes_reach_the_caller(tmp_path):
     """As they would from one process; a number of processes below 1 is refused."""
     table = ResultTable(tmp_path / "rows.csv", COLUMNS)

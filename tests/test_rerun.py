@@ -59,15 +59,14 @@ CASES: dict[str, list[dict]] = {
     "08_preimages": [
         dict(dataset="digits"),
         dict(SMALL, n_components=2),
-        dict(SMALL, gamma=10.0, sigma=0.5),
-        dict(SMALL, n_components=1),
+        dict(SMALL, gamma=10.0, sigma=0.5, n_components=1),
     ],
     "09_akpca": [
-        dict(dataset="digits", step=1),
+        dict(dataset="digits", step=1, n_train=60, n_test=40),
         dict(SMALL, step=1, n_components=1, n_components_curve="2", n_epochs=2),
     ],
     "10_ds_akpca": [
-        dict(dataset="digits", step=1),
+        dict(dataset="digits", step=1, n_epochs=6),
         dict(dataset="digits", step=1, n_train=20, n_test=10, n_landmarks=80, n_epochs=2, seed=1),
         dict(n_train=10, n_test=5, n_landmarks=64, n_epochs=1, n_components=1, seed=2),
     ],

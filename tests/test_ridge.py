@@ -820,7 +820,7 @@ def test_cleaned_copies_begin_with_one_of_each(monkeypatch):
 def test_a_fit_with_noise_denoises(cls, noise):
     """Better than one without, for all three, and than the clean samples' PCA."""
     X = load_dataset("digits").X / 16
-    X, X_new = X[:600], X[600:900]
+    X, X_new = X[:300], X[600:800]
     level = {"gaussian": 0.2, "speckle": 0.3, "callable": 1.0}[noise]
     option = spoil if noise == "callable" else noise
     coordinates = Coordinates(np.zeros(64), 1.0)

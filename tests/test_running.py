@@ -182,6 +182,7 @@ def test_what_can_not_be_done_is_said(arguments, message, nothing_runs, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.once
 def test_a_mistake_takes_no_time(tmp_path):
     """Neither papermill nor a kernel is loaded to find it, and the exit code is the shell's."""
     code = (
@@ -399,6 +400,7 @@ def test_any_parameter_can_be_the_axis(swept, tmp_path):
 # -------------------------------------------------------------------------------------- import
 
 
+@pytest.mark.once
 def test_importing_the_package_stays_light():
     """What only re-running needs is loaded when it is needed."""
     code = "import sys, akpca; print(*sys.modules)"
