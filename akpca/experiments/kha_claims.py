@@ -38,7 +38,7 @@ ETS = ("KHA/et*", "KHA/et")
 def claims(study: Study) -> list[Finding]:
     """Return the findings about figures 1 to 12, in their order."""
     found = [*gain_claims(study), *digits.claims(study), *image_claims.claims(study)]
-    return sorted(found, key=lambda finding: finding.figure)
+    return sorted(found, key=lambda finding: int(str(finding.figure).split()[0]))
 
 
 def tuned_gains(folder: Path) -> dict[tuple[str, str], Mapping[str, Gain]]:
