@@ -238,7 +238,8 @@ def test_a_wrong_order_is_reported_and_mended_by_pca():
     them; components in order, or not yet of length 1, give none."""
     X = load_digits().data[:200]
     exact = KernelPCA(2, kernel="linear").fit(X)
-    model = KernelHebbian(2, kernel="linear", n_passes=10, random_state=5)
+    late = make_gain("KHA/et*", tau=2)
+    model = KernelHebbian(2, kernel="linear", gain=late, n_passes=10, random_state=5)
     with pytest.warns(ConvergenceWarning, match="component 0 has a smaller eigenvalue") as caught:
         codes = model.fit_transform(X)
     assert len(caught) == 1
@@ -320,8 +321,12 @@ def test_auto_needs_no_tuning(digits, gain, scale):
 
 
 def test_auto_retreats(digits, monkeypatch):
-    """If a tuned gain diverges in the full run, smaller ones are tried from the same start."""
-    monkeypatch.setattr(kernel.Trials, "tune", lambda self, gain, *_: gain.with_values(eta0=500.0))
+    """If a gain that was chosen or tuned diverges, smaller ones are tried from the same start."""
+    large = make_gain("KHA/et*", eta0=500.0)
+    monkeypatch.setattr(kernel, "safe_gain", lambda *_: large)
+    monkeypatch.setattr(kernel.Trials, "tune", lambda *_: large)
+    tuned = KernelHebbian(R, gamma=0.05, gain="KHA/et*", n_passes=3, random_state=0).fit(digits)
+    assert tuned.gain_.eta0 < 500
     model = KernelHebbian(R, gamma=0.05, n_passes=3, random_state=0).fit(digits)
     assert model.gain_.eta0 < 500
     assert np.isfinite(model.components_).all()
@@ -329,6 +334,62 @@ def test_auto_retreats(digits, monkeypatch):
     given = KernelHebbian(R, gamma=0.05, n_passes=3, random_state=0, gain=model.gain_)
     assert model.norms_.max() < 2
     assert given.fit(digits).gain_ == model.gain_
+
+
+@pytest.mark.parametrize("center", [False, True])
+def test_the_start_of_auto(digits, center):
+    """Components of some samples are orthonormal, belong to their A K', and explain less and less
+    of all samples; those of all samples are the exact ones."""
+    operator = KernelOperator(digits, RBF(gamma=0.05), center=center)
+    K = operator.dense()
+    A, AK = kernel.sampled_start(operator, R, np.arange(0, L, 3))
+    assert not A[:, 1::3].any()
+    np.testing.assert_allclose(AK, A @ K, atol=1e-10)
+    np.testing.assert_allclose(AK @ A.T, np.eye(R), atol=1e-10)
+    scatter = AK @ AK.T
+    np.testing.assert_allclose(scatter, np.diag(np.sort(scatter.diagonal())[::-1]), atol=1e-10)
+    exact = kernel.sampled_start(operator, R, np.arange(L))[1]
+    np.testing.assert_allclose(np.sum(exact**2, axis=1), np.linalg.eigvalsh(K)[::-1][:R])
+
+
+def test_the_start_has_no_more_directions_than_its_samples():
+    """What samples do not span is left to be drawn, and is found."""
+    X = np.zeros((400, 3))
+    X[::2, 0], X[1::8, 1], X[3:50:8, 2] = 1, 2, 2
+    operator = KernelOperator(X, Linear(), center=False)  # the mean has all directions
+    A, AK = kernel.sampled_start(operator, 3, np.arange(100, 200))
+    assert A.shape == AK.shape == (2, 400)
+    model = KernelHebbian(3, kernel="linear", n_passes=20, random_state=3).fit(X)
+    assert np.abs(model.components_ @ (X - X.mean(axis=0)))[:, 2].max() > 0.99
+
+
+def test_the_gain_of_auto(K):
+    """At the start, the component of the smallest eigenvalue has a quarter of the largest gain with
+    which squared errors shrink; the gain anneals the later, the more passes there are."""
+    operator = MatrixOperator(K)
+    A, AK = kernel.sampled_start(operator, R, np.arange(L // 2))
+    found = [kernel.safe_gain(operator, A, AK, n_passes) for n_passes in (1, 4)]
+    values = np.linalg.norm(AK, axis=1) / np.linalg.norm(A, axis=1)
+    k = K.diagonal()
+    np.testing.assert_allclose(found[0](0, values, L).max(), 0.25 * 2 * k.sum() / np.sum(k**2))
+    assert found[1].eta0 == found[0].eta0
+    taus = [gain.get(Annealing).passes for gain in found]
+    np.testing.assert_allclose(taus, np.array([3, 6]) / found[0].eta0)
+
+
+def test_auto_needs_few_passes():
+    """After one pass and after ten, the default is nearer to the optimum than the tuned KHA/et*."""
+    X = load_digits().data[::3] / 16
+    operator = MatrixOperator(KernelOperator(X, RBF(gamma=0.02)).dense(), center=False)
+    optimum = KernelPCA(8, kernel="precomputed").fit(operator.dense()).eigenvalues_
+    best = np.sqrt(operator.frobenius_norm() ** 2 - np.sum(optimum**2))
+    for n_passes in (1, 10):
+        options = dict(kernel="precomputed", n_passes=n_passes, random_state=0)
+        excess = [
+            kernel_reconstruction_error(operator, model.fit(operator).components_) / best - 1
+            for model in (KernelHebbian(8, **options), KernelHebbian(8, gain="KHA/et*", **options))
+        ]
+        assert excess[0] < 0.5 * excess[1]
 
 
 def test_long_components_are_reported(digits):

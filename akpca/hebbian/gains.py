@@ -308,9 +308,8 @@ def make_gain(name: str, *, eta0=AUTO, tau: float | None = None, mu=AUTO, xi: fl
     return Gain(tuple(_FACTORS[letter](*values.get(letter, ())) for letter in used)).check()
 
 
-def named_gain(gain: str | Factor | Gain, n_passes: int) -> Gain:
-    """Return the gain that an estimator was given; 'auto' depends on its number of passes."""
+def named_gain(gain: str | Factor | Gain) -> Gain:
+    """Return the gain that an estimator was given."""
     if isinstance(gain, str):
-        tau = min(2.0, max(0.5, n_passes / 5))  # starts within the passes that there are
-        return make_gain("KHA/et*", tau=tau) if gain == AUTO else make_gain(gain)
+        return make_gain(gain)
     return (Gain((gain,)) if isinstance(gain, Factor) else gain).check()
