@@ -24,6 +24,7 @@ __all__ = [
     "GAIN_STYLES",
     "METHOD_STYLES",
     "REPORT_STYLES",
+    "STREAM_STYLES",
     "animate_skeletons",
     "plain_ticks",
     "plot_bands",
@@ -44,11 +45,13 @@ __all__ = [
     "plot_gain_range",
     "plot_geometry",
     "plot_histograms",
+    "plot_measures",
     "plot_pairs",
     "plot_pass_panels",
     "plot_paths",
     "plot_points",
     "plot_predictions",
+    "plot_prices",
     "plot_progress",
     "plot_projections",
     "plot_report",
@@ -1081,3 +1084,74 @@ def animate_skeletons(
     more = {"save_all": True, "append_images": pictures[1:], "duration": milliseconds, "loop": 0}
     pictures[0].save(file, format="PNG", optimize=True, **more)
     return file.getvalue()
+
+
+#: Line style of the methods of `akpca.experiments.streaming`.
+STREAM_STYLES: dict[str, dict] = {
+    "IncrementalKernelPCA, budget": {"color": BLACK, "marker": "*", "markersize": 9},
+    "KernelStream, budget": {"color": RED, "marker": "v"},
+    "Nyström, first samples": {"color": PURPLE, "marker": "D"},
+    "IncrementalKernelPCA, all": {"color": "#777777", "marker": "*", "linestyle": "--"},
+    "KernelPCA, refitted": {"color": ORANGE, "marker": "s", "linestyle": "--"},
+}
+
+# Style of methods whose price is drawn, besides the gains.
+_PRICE_STYLES: dict[str, dict] = {
+    "IncrementalKernelPCA": {"color": BLACK, "marker": "*", "markersize": 12},
+    "Nyström": {"color": PURPLE, "marker": "D", "linestyle": ":"},
+    "block Krylov": {"color": "#8C5A00", "marker": "s", "linestyle": ":"},
+}
+_GAIN_MARKERS = ("v", "o", "P", "^", "X")
+
+
+def plot_prices(
+    panels: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]],
+    *,
+    xlabel: str,
+    ylabel: str,
+    floor: float = 1e-7,
+) -> Figure:
+    """Draw what methods reach against what they cost, on logarithmic scales, in panels.
+
+    `panels` maps a title to method -> costs and results, which are joined by a line. Results below
+    `floor` are drawn there.
+    """
+    shape = {"figsize": (4.9 * len(panels) + 0.4, 4.2), "sharey": True, "squeeze": False}
+    fig, axes = plt.subplots(1, len(panels), **shape)
+    handles: dict = {}
+    for ax, (title, methods) in zip(axes[0], panels.items(), strict=True):
+        gains = [name for name in methods if name in GAIN_STYLES]
+        for name, (x, y) in methods.items():
+            marker = _GAIN_MARKERS[gains.index(name) % 5] if name in gains else "o"
+            style = {"marker": marker, "markersize": 7, **GAIN_STYLES.get(name, {})}
+            style |= _PRICE_STYLES.get(name, {})
+            (handles[name],) = ax.loglog(x, np.maximum(y, floor), **style)
+        ax.set(title=title, xlabel=xlabel)
+        plain_ticks(ax)
+    axes[0, 0].set_ylabel(ylabel)
+    fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize=9)
+    return fig
+
+
+def plot_measures(
+    x: Sequence[float],
+    panels: Mapping[str, Mapping[str, Sequence[float]]],
+    *,
+    xlabel: str,
+    styles: Mapping[str, dict] = STREAM_STYLES,
+) -> Figure:
+    """Draw several measures of the same methods over one axis, all logarithmic, with one legend.
+
+    `panels` maps the label of a y axis to method -> its values.
+    """
+    fig, axes = plt.subplots(1, len(panels), figsize=(3.6 * len(panels), 3.6), squeeze=False)
+    handles: dict = {}
+    for ax, (ylabel, curves) in zip(axes[0], panels.items(), strict=True):
+        for name, values in curves.items():
+            (handles[name],) = ax.loglog(x, values, **styles.get(name, {}))
+        ax.set(xlabel=xlabel, ylabel=ylabel, xticks=x)
+        plain_ticks(ax)
+        ax.set_xticks(x, labels=[f"{value:g}" for value in x])
+        ax.minorticks_off()
+    fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, fontsize=9)
+    return fig

@@ -409,3 +409,23 @@ def test_plot_pass_panels():
     assert drawn[0].lines[1].get_ydata()[0] == pytest.approx((1e-9 + 1e-5) / 2)
     assert [text.get_text() for text in fig.legends[0].get_texts()] == ["KHA", "merged once"]
     assert len(drawn[0].collections) == 1
+
+
+def test_prices_are_joined_and_have_one_legend():
+    """A line for each method of each panel, results of zero at the floor, one entry a method."""
+    methods = {"KHA/t": ([1.0], [0.5]), "Nyström": ([0.1, 1.0], [0.2, 0.0])}
+    fig = plotting.plot_prices({"a": methods, "b": methods}, xlabel="x", ylabel="y", floor=1e-3)
+    assert [ax.get_title(loc="left") for ax in fig.axes] == ["a", "b"]
+    np.testing.assert_allclose(fig.axes[1].lines[1].get_ydata(), [0.2, 1e-3])
+    assert [text.get_text() for text in fig.legends[0].get_texts()] == list(methods)
+    assert (fig.axes[0].get_xlabel(), fig.axes[0].get_ylabel()) == ("x", "y")
+
+
+def test_measures_of_the_same_methods():
+    """A panel for each measure, ticks where the values are, one legend."""
+    curves = {"KernelStream, budget": [1.0, 2.0], "other": [3.0, 4.0]}
+    fig = plotting.plot_measures([100, 200], {"error": curves, "points": curves}, xlabel="n")
+    assert [ax.get_ylabel() for ax in fig.axes] == ["error", "points"]
+    for ax in fig.axes:
+        assert [tick.get_text() for tick in ax.get_xticklabels()] == ["100", "200"]
+    assert [text.get_text() for text in fig.legends[0].get_texts()] == list(curves)

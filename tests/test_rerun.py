@@ -18,6 +18,7 @@ MARKDOWN = "text/markdown"
 SMALL = dict(dataset="digits", n_train=40, n_test=20, seed=1)
 
 SHORT = dict(dataset="digits", n_short=10, n_long=15, n_test=10)
+STREAM = dict(dataset="digits", n_samples=200, n_stream=320, budget=40)
 
 #: Chapter -> sets of parameters, each in a run of its own. Those that the README suggests and
 #: that need no data from outside are among them.
@@ -78,6 +79,10 @@ CASES: dict[str, list[dict]] = {
     "12_akpca_experiments": [
         dict(dataset="digits", n_short=30, n_long=60, n_test=20, n_components="4, 12", n_epochs=2),
         dict(SHORT, n_components="1", n_seeds=1, n_epochs=1, seed=1),
+    ],
+    "14_kha_mnist": [
+        dict(dataset="digits", n_samples=600, n_components=10, sigma=2, n_stream=800, budget=100),
+        dict(STREAM, n_components=1, n_passes=1, n_seeds=1, slant=0.0, seed=1),
     ],
 }
 #: Chapters that run on numbers alone, and parameters that fit 500 of one class.

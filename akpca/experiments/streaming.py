@@ -1,7 +1,8 @@
 """Data that come once and drift: how kernel components of a stream keep up.
 
 `drifting` makes a stream of images whose style changes, `follow` feeds one to a model and measures
-it on the way, against the exact decomposition of everything seen so far.
+it on the way, against the exact decomposition of everything seen so far. A `StreamPlan` says what
+is compared, and `run_stream` writes it into a :class:`.tables.ResultTable`.
 """
 
 from __future__ import annotations
@@ -13,17 +14,96 @@ from typing import NamedTuple
 import numpy as np
 from scipy.ndimage import affine_transform
 
+from ..datasets import load_dataset
 from ..hebbian import KernelStream
 from ..incremental import IncrementalKernelPCA
 from ..kernel_pca import KernelPCA
-from ..kernels import Kernel, center_in_place
+from ..kernels import RBF, Kernel, center_in_place
 from ..nystrom import NystromKernelPCA
 from .hebbian import optimal_error
+from .tables import ResultTable
 
-__all__ = ["BATCH", "Refitted", "Stop", "drifting", "exact_errors", "follow", "followers"]
+__all__ = [
+    "BATCH",
+    "EXACT",
+    "STREAM_COLUMNS",
+    "Refitted",
+    "Stop",
+    "StreamPlan",
+    "drifting",
+    "exact_errors",
+    "follow",
+    "followers",
+    "measures",
+    "paper_stream",
+    "run_stream",
+]
 
 # Samples that come at a time.
 BATCH = 100
+STREAM_COLUMNS = ("method", "quantity", "n")
+EXACT, REFITTED = "exact", "KernelPCA, refitted"
+
+
+class StreamPlan(NamedTuple):
+    """A stream, and what follows it.
+
+    Attributes
+    ----------
+    name : str
+        Of the table.
+    dataset : str
+        Images, as in :func:`akpca.load_dataset`. Pixels are divided by the largest.
+    n_samples, n_components : int
+        Length of the stream, and r.
+    sigma : float
+        Width of the kernel exp(-||x - y||^2 / (2 sigma^2)).
+    budget : int
+        Points that may be kept.
+    slant : float
+        As in `drifting`.
+    random_state : int
+        Determines the order of the images, and starts.
+    refits : bool
+        Whether kernel PCA that is computed anew for every batch takes part.
+    """
+
+    name: str
+    dataset: str
+    n_samples: int
+    n_components: int = 20
+    sigma: float = 10.0
+    budget: int = 200
+    slant: float = 0.5
+    random_state: int = 0
+    refits: bool = True
+
+    @property
+    def stops(self) -> tuple[int, ...]:
+        """Numbers of samples after which the models are looked at."""
+        return tuple(self.n_samples // part for part in (8, 4, 2, 1))
+
+    @property
+    def kernel(self) -> RBF:
+        """The kernel."""
+        return RBF(gamma=1 / (2 * self.sigma**2))
+
+    def samples(self) -> np.ndarray:
+        """Return the stream, shape (n_samples, d), in single precision."""
+        data = load_dataset(self.dataset)
+        if data.image_shape is None or len(data.image_shape) != 2:
+            raise ValueError(f"dataset={self.dataset!r}: only grey images can be slanted")
+        if not 8 * self.budget <= self.n_samples <= len(data.X):
+            allowed = f"from 8 * budget = {8 * self.budget} to {len(data.X)}"
+            raise ValueError(f"n_samples={self.n_samples}: a stream has {allowed} samples")
+        order = np.random.default_rng(self.random_state).permutation(len(data.X))
+        images = data.images[order[: self.n_samples]] / data.X.max()
+        return drifting(images, self.slant).astype(np.float32)
+
+
+def paper_stream() -> StreamPlan:
+    """Return the plan of a longer stream."""
+    return StreamPlan("stream", "mnist", 10_000, budget=500, refits=False)
 
 
 def drifting(images: np.ndarray, slant: float) -> np.ndarray:
@@ -69,7 +149,7 @@ def followers(
 ) -> Mapping[str, Callable]:
     """Return functions that make the models that are compared, by their names.
 
-    The first four hold at most `budget` points, the others all samples.
+    The first three hold at most `budget` points, the others all samples.
     """
     r, options = n_components, {"kernel": kernel, "random_state": random_state}
     return {
@@ -77,7 +157,7 @@ def followers(
         "KernelStream, budget": lambda: KernelStream(r, budget=budget, **options),
         "Nyström, first samples": lambda: NystromKernelPCA(r, n_landmarks=budget, **options),
         "IncrementalKernelPCA, all": lambda: IncrementalKernelPCA(r, **options),
-        "KernelPCA, refitted": lambda: Refitted(r, kernel),
+        REFITTED: lambda: Refitted(r, kernel),
     }
 
 
@@ -130,4 +210,41 @@ def follow(
         error, points = float(np.linalg.norm(K - Y @ Y.T)), getattr(model, "landmarks_", None)
         points = model.X_fit_ if points is None else points
         found.append(Stop(n, error, len(points), spent / (n - before)))
+    return found
+
+
+def run_stream(plan: StreamPlan, table: ResultTable) -> None:
+    """Write how all models of a plan followed its stream, unless it is in the table already."""
+    makers = followers(plan.n_components, plan.kernel, plan.budget, random_state=plan.random_state)
+    names = [name for name in makers if plan.refits or name != REFITTED]
+    names = [name for name in names if (name, "error", plan.n_samples) not in table]
+    if not names:
+        return
+    X = plan.samples()
+    known = exact_errors(X, plan.kernel, plan.n_components, plan.stops)
+    for n, _, optimum in known:
+        if (EXACT, "error", n) not in table:
+            table.add(EXACT, "error", n, value=optimum)
+    for name in names:
+        for stop in follow(makers[name](), X, known, first=plan.budget):
+            table.add(name, "points", stop.n, value=stop.points)
+            table.add(name, "seconds", stop.n, value=stop.seconds)
+            table.add(name, "error", stop.n, value=stop.error)
+
+
+def measures(plan: StreamPlan, table: ResultTable) -> dict[str, dict[str, np.ndarray]]:
+    """Return for each method that is in the table its 'excess', 'points' and 'ms' at all stops.
+
+    The excess is E / E_min - 1 for everything seen so far, and ms is CPU time a sample.
+    """
+    exact = np.array([table[(EXACT, "error", n)] for n in plan.stops])
+    found = {}
+    for name in followers(plan.n_components, plan.kernel, plan.budget):
+        if (name, "error", plan.n_samples) in table:
+            rows = {
+                quantity: np.array([table[(name, quantity, n)] for n in plan.stops])
+                for quantity in ("error", "points", "seconds")
+            }
+            excess, ms = rows["error"] / exact - 1, 1e3 * rows["seconds"]
+            found[name] = {"excess": excess, "points": rows["points"], "ms": ms}
     return found
