@@ -307,12 +307,13 @@ def read() -> list[Row]:
 
 
 def draw(rows: list[Row], about: dict[str, str]) -> None:
-    """Draw times against the number of samples, and all ratios below each other."""
+    """Draw times against the number of samples, and below them all ratios."""
     plotting.use_style()
-    fig, (left, right) = plt.subplots(1, 2, figsize=(13, 7), width_ratios=[4, 5])
-    draw_times(rows, left)
-    draw_ratios(rows, right)
-    fig.supxlabel(" · ".join(f"{name} {value}" for name, value in about.items()), fontsize=7)
+    # Below each other: beside each other, their letters would be too small for a page.
+    fig, (upper, lower) = plt.subplots(2, 1, figsize=(9, 11), height_ratios=[4, 7])
+    draw_times(rows, upper)
+    draw_ratios(rows, lower)
+    fig.supxlabel(" · ".join(f"{name} {value}" for name, value in about.items()), fontsize=6)
     fig.savefig(FOLDER / "summary.png", dpi=100)
 
 

@@ -11,8 +11,8 @@ from akpca.experiments import report
 
 HEAD = ("claim", "verdict", "ratio (by seed)", "figure", "holds", "ties", "fails")
 FIGURE = """```{image} summary.png
-:alt: Left, CPU seconds of kernel PCA over the number of samples, ours, scikit-learn's and the \
-kernel matrix once. Right, for each comparison with a rival, our time or error divided by the \
+:alt: Above, CPU seconds of kernel PCA over the number of samples, ours, scikit-learn's and the \
+kernel matrix once. Below, for each comparison with a rival, our time or error divided by the \
 rival's.
 :class: wide
 ```
