@@ -42,6 +42,7 @@ from .progress import FitProgress, progress_bar, warn_interrupted
 from .threads import matmul, one_blas_thread, run_in_threads
 
 __all__ = [
+    "MIN_REST",
     "AxisBasis",
     "IncrementalKernelPCA",
     "IncrementalProgress",

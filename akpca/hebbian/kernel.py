@@ -511,10 +511,11 @@ class KernelHebbian(KernelEstimator):
     -----
     One pass is a beginning. A step may only be so large that the weakest component survives it, so
     that it takes many times tr K' / lambda_r samples to average over them. From the start of
-    gain='auto', the reconstruction error is then a few per cent above its minimum, below one per
-    cent after three passes, and near .1 after ten; from a random start, one pass over some
-    thousand samples leaves it tens of per cent above. :class:`akpca.IncrementalKernelPCA` needs one
-    pass, and no gain.
+    gain='auto', the reconstruction error is then a few per cent above its minimum, about one per
+    cent after three passes and a few tenths after ten; from a random start, one pass over some
+    thousand samples leaves it tens of per cent above. Where the smallest eigenvalue is tiny beside
+    the largest k(x, x), steps must be so small that little more than the start is found.
+    :class:`akpca.IncrementalKernelPCA` needs one pass, and no gain.
 
     Components can stay near a wrong order, or mixed with each other, when the gain has become too
     small to part them. If `eigenvalues_` show it, `fit` warns. A PCA of the codes, such as in

@@ -5,9 +5,9 @@ that have been seen. A sample x makes one Hebbian step with phi(x) - mu, where m
 all samples so far, x included, and joins the points. With the linear kernel this is the algorithm
 of :class:`akpca.GeneralizedHebbian`.
 
-A budget bounds the number of points. Pivoted Cholesky decomposition of their kernel matrix says
-which of them span the others best; components and mean are projected on these. What is lost by
-that is measured, not assumed to be small.
+A budget bounds the number of points. Those are kept whose span is nearest to the components, each
+as long as its outputs are, and to the mean, as in :class:`akpca.IncrementalKernelPCA`; components
+and mean are projected on it. What is lost by that is measured, not assumed to be small.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from scipy import linalg
 from sklearn.utils import check_random_state, gen_batches
 
 from ..fitting import Interval, StrOptions, fit_method
+from ..incremental import MIN_REST, nearest_points
 from ..kernel_code import KernelCode
 from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from ..kernels import Kernel, check_digits, check_finite
@@ -155,8 +156,12 @@ def compress(state: StreamState, kernel: Kernel, budget: int | None) -> StreamSt
     K = kernel_values(kernel, state.points) if state.K is None else state.K
     if len(K) <= budget:
         return replace(state, K=K)
-    order = linalg.lapack.dpstrf(K, lower=1)[1] - 1
-    kept = np.sort(order[:budget])
+    unit, track = K.diagonal().max() or 1.0, state.track
+    lengths = np.append(np.sqrt(track.energy / (track.weight or 1.0)), 1.0)
+    W = lengths[:, None] * np.vstack([state.A, state.c])
+    floor = MIN_REST[state.points.dtype]
+    chosen = nearest_points(K / unit, W, budget, floor)[0]
+    kept = np.sort(chosen) if len(chosen) else np.arange(1)  # of zeros, any spans all
     small = K[np.ix_(kept, kept)]
     # what rounding leaves of points that others span must not be divided by
     jitter = 10 * len(kept) * np.finfo(state.points.dtype).eps * (K.diagonal().max() or 1.0)
