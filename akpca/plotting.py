@@ -818,8 +818,10 @@ def plot_pass_panels(
         Panels beside each other.
     """
     n_rows, n_columns = -(-len(panels) // n_columns), min(n_columns, len(panels))
-    shape = {"figsize": (4.9 * n_columns, 3.1 * n_rows + 0.7), "squeeze": False, "sharey": True}
-    fig, axes = plt.subplots(n_rows, n_columns, **shape)
+    width = min(4.9, 10.5 / n_columns)
+    size = width * n_columns, (0.2 + 0.6 * width) * n_rows + 0.7
+    fig, axes = plt.subplots(n_rows, n_columns, figsize=size, squeeze=False, sharey=True)
+    fig.set_dpi(70)  # many lines make a large file
     handles: dict = {}
     for ax, (title, runs) in zip(axes.flat, panels.items(), strict=False):
         for name, (passes, values) in runs.items():
