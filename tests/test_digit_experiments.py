@@ -87,7 +87,7 @@ def test_claims_are_judged_from_rows(data, tmp_path):
     labels = dict.fromkeys(tables, "tuned")
     empty = list(digits.claims(sets.Study(tables, labels)))
     assert {f.verdict for f in empty} == {"not tested"}
-    options = {"seeds": (0, 1), "n_passes": 3}
+    options = {"seeds": (0, 1), "n_passes": 4}
     for problem in digits.kernel_problems(X, 3):
         more = {"measures": {"misfit": digits.misfit(problem)}}
         sets.follow_all(problem, {"tuned": GAINS}, tables[digits.DIGITS], **options, **more)
@@ -102,7 +102,9 @@ def test_claims_are_judged_from_rows(data, tmp_path):
     found = list(digits.claims(sets.Study(tables, labels)))
     assert [f.claim for f in found] == [f.claim for f in empty]
     assert {f.figure for f in found} == {2, 3, 4, 10}
-    assert "not tested" not in {f.verdict for f in found}
+    late = "KHA/et* is below KHA/et later on"
+    short = {f.claim for f in found if f.verdict == "not tested"}
+    assert {claim for claim in short if "ten passes" not in claim} == {late}
     study = sets.Study(tables, labels)
     exact, random = (
         study.value(digits.CLUSTERING, "RBF", name, gains=name, measure="VI")

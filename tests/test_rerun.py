@@ -80,6 +80,10 @@ CASES: dict[str, list[dict]] = {
         dict(dataset="digits", n_short=30, n_long=60, n_test=20, n_components="4, 12", n_epochs=2),
         dict(SHORT, n_components="1", n_seeds=1, n_epochs=1, seed=1),
     ],
+    "13_kha_experiments": [
+        dict(dataset="digits", n_per_class=20, n_passes=3, n_seeds=1),
+        dict(n_per_class=20, n_passes=2, n_seeds=2, seed=1),
+    ],
     "14_kha_mnist": [
         dict(dataset="digits", n_samples=600, n_components=10, sigma=2, n_stream=800, budget=100),
         dict(STREAM, n_components=1, n_passes=1, n_seeds=1, slant=0.0, seed=1),

@@ -174,7 +174,8 @@ def _about_passes(study: Study) -> Iterable[Finding]:
             for c in alike(*(study.value(DIGITS, part, v) for v in (first, second)), part)
         ]
 
-    early, late = range(1, 7), (10, 20, 50)
+    last = study.last(DIGITS)
+    early, late = ([p for p in some if p <= last] for some in (range(1, 7), (10, 20, 50)))
     text = "is below KHA/et* for the first six passes"
     yield Finding(2, f"KHA/et {text}", ahead("KHA/et", "KHA/et*", early))
     yield Finding(2, "KHA/et* is below KHA/et later on", ahead("KHA/et*", "KHA/et", late))
@@ -215,7 +216,7 @@ def _about_groups(study: Study) -> Iterable[Finding]:
         return study.below(CLUSTERING, smaller, larger)
 
     level, slow = [], []
-    for part in study.parts(CLUSTERING):
+    for part in study.parts(CLUSTERING) if study.last(CLUSTERING) >= 10 else ():
         exact = study.value(CLUSTERING, part, EXACT, gains=EXACT, measure="VI").max()
         for v in study.curves(CLUSTERING, part, measure="VI"):
             found = np.median(study.value(CLUSTERING, part, v, 10, measure="VI"), keepdims=True)

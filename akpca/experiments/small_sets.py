@@ -377,6 +377,11 @@ class Study:
             drawn[variant] = np.array(passes), np.reshape(values, (len(whole), len(passes)))
         return drawn
 
+    def last(self, experiment: str) -> int:
+        """Return the number of passes of the longest run that is judged, 0 if there is none."""
+        found = (self.curves(experiment, part) for part in self.parts(experiment))
+        return max((int(n[-1]) for runs in found for n, _ in runs.values()), default=0)
+
     def lines(
         self, experiment: str, part: str, *, measure: str = "excess"
     ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
