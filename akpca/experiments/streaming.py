@@ -207,8 +207,9 @@ def follow(
             seen += len(batch)
         Y = model.transform(X[:n])
         Y = Y - Y.mean(axis=0)  # by the mean of all samples so far, as K'
-        error, points = float(np.linalg.norm(K - Y @ Y.T)), getattr(model, "landmarks_", None)
-        points = model.X_fit_ if points is None else points
+        rest = K - Y @ Y.T
+        error = float(np.sqrt(np.einsum("ij,ij->", rest, rest, dtype=np.float64)))
+        points = model.landmarks_ if hasattr(model, "landmarks_") else model.X_fit_
         found.append(Stop(n, error, len(points), spent / (n - before)))
     return found
 
