@@ -9,7 +9,9 @@ so that the best autoencoder of noisy samples cleans them first, and is then the
 has been cleaned. The mean x^ is a regression from noisy to clean samples. `Cleaner` does it in
 steps: a linear one (Wiener's filter), and ridge regressions in the kernel of :mod:`.ridge`, each
 from what the last one made of samples. Noise is drawn anew for each of them, as it would else take
-the noise that the one before has learned by heart for part of the samples.
+the noise that the one before has learned by heart for part of the samples. What is left of the
+noise, and lost of the samples, is for the decoder to mend: it is learned from the codes of cleaned
+samples, but aims at clean ones.
 """
 
 from __future__ import annotations
@@ -103,38 +105,34 @@ def cleaned_samples(
     noise: str | Callable | None,
     level: float,
     rng: np.random.RandomState,
-) -> tuple[Cleaner | None, np.ndarray, float]:
+) -> tuple[Cleaner, np.ndarray] | tuple[None, None]:
     """Return what cleans noisy samples for a code of size k, and `cleaned_copies`.
 
-    The noise is that of `Coordinates.corrupted`; without any, normalised samples Z are clean.
+    The noise is that of `Coordinates.corrupted`; without any, there is neither.
     """
     if noise is None:
-        return None, Z, 0.0
+        return None, None
 
     def corrupted(Z, rng):
         return coordinates.corrupted(Z, rng, noise, level)
 
     n_axes, turned = max(heuristics.CLEANED_AXES, 4 * k), coordinates.axes is not None
     cleaner = Cleaner.learn(Z, corrupted, n_axes, turned=turned, rng=rng)
-    return cleaner, *cleaned_copies(cleaner, Z, corrupted, rng)
+    return cleaner, cleaned_copies(cleaner, Z, corrupted, rng)
 
 
 def cleaned_copies(
     cleaner: Cleaner, Z: np.ndarray, noise: Noise, rng: np.random.RandomState
-) -> tuple[np.ndarray, float]:
-    """Return what is made of noisy copies of samples, shape (copies n, D + 1), and the mean error.
-
-    The first n are a copy of each sample.
-    """
+) -> np.ndarray:
+    """Return what is made of noisy copies of all samples, shape (copies n, D + 1)."""
     n = len(Z)
     copies = heuristics.n_copies(n, heuristics.CLEANED_SAMPLES, heuristics.CLEANED_COPIES)
-    cleaned, error = np.empty((copies * n, Z.shape[1]), Z.dtype), 0.0
+    cleaned = np.empty((copies * n, Z.shape[1]), Z.dtype)
     for copy in range(copies):
         for rows in gen_batches(n, FIT_ROWS):
             block = cleaner.clean(noise(Z[rows], rng))
             cleaned[copy * n + rows.start : copy * n + rows.stop] = block
-            error += float(np.sum((block - Z[rows]) ** 2, dtype=np.float64))
-    return cleaned, error / len(cleaned)
+    return cleaned
 
 
 def _filter(Z, noise, axes, rng):

@@ -199,26 +199,24 @@ class _Autoencoder(Encoder):
         coordinates, Z, basis = self._begin_ridge(X, rng, dtype)
         noise = None if self.noise_level == 0 else self.noise
         options = {"noise": noise, "level": self.noise_level, "rng": rng}
-        cleaner, cleaned, lost = cleaned_samples(Z, coordinates, self.n_components, **options)
+        cleaner, cleaned = cleaned_samples(Z, coordinates, self.n_components, **options)
 
         def callback(result):
             self._keep(coordinates, result, X.dtype, cleaner)
             state = FitProgress(result.n_iter, n_rounds, self.loss_curve_[-1], self)
             return self.callback(state)
 
-        flops = block_flops(cleaned, self.n_components)
+        flops = block_flops(Z if cleaned is None else cleaned, self.n_components)
         with one_blas_thread(flops=flops):
             result = learn(
-                cleaned,
+                Z,
                 self.n_components,
                 basis,
                 n_rounds,
                 unit=coordinates.scale**2,
-                # what is cleaned does not vary along the axes of what is not
-                turned=coordinates.axes is not None and cleaner is None,
+                turned=coordinates.axes is not None,
                 rng=rng,
-                n_distinct=len(Z),
-                lost=lost,
+                cleaned=cleaned,
                 title=type(self).__name__ if self.verbose else None,
                 callback=callback if self.callback else None,
             )
@@ -615,8 +613,7 @@ class AKPCA(_Autoencoder):
     monitor_curve_ : list of float
         Mean ||g(f(x)) - x||^2 at the start and after each epoch, of the part held out or of (at
         most 500) samples; the iterate where it is least is kept, and `partial_fit` has none. With
-        'ridge', that of the samples of each round, of which the last is kept; with noise, what
-        cleaning has lost, plus what the code loses of cleaned samples.
+        'ridge', that of the samples of each round, of which the last is kept, all without noise.
     gap_curve_ : list of float
         The median of lambda_2 / lambda_1 there: near 1, the decoder's answer is hardly defined.
         Empty with 'ridge'.
@@ -652,16 +649,16 @@ class AKPCA(_Autoencoder):
     where r is 100 or 4 k, the number of principal axes that decide about it; codes of some ten
     thousand samples take seconds.
 
-    With noise, x~ in place of x, 'ridge' learns x^ = E[x | x~] and the autoencoder of x^, which
-    together are best, as E ||g(f(x~)) - x||^2 = E ||x^ - x||^2 + E ||g(f(x~)) - x^||^2: see
-    :mod:`.cleaning`. What cleans is a linear regression and two in the kernel of the decoder, with
-    at most 2,000 centres, along at most 200 principal axes, or 4 k. They see 50,000 noisy samples,
-    or as many as there are if that is more (20 copies of each sample at most), and their ridges are
-    those that suit a tenth of the samples best, or 500, which are held out. The autoencoder is
-    learned from up to five cleaned copies, 15,000 samples, and has the memory of so many. That
-    takes two to four times as long as without noise, and cleaning takes far less than the search
-    for codes. On 3,500 digits a class the error is that of a deep autoencoder trained with the same
-    noise for as long, or less.
+    With noise, x~ in place of x, 'ridge' learns x^ = E[x | x~], since the best autoencoder of noisy
+    samples is that of x^: E ||g(f(x~)) - x||^2 = E ||x^ - x||^2 + E ||g(f(x~)) - x^||^2, see
+    :mod:`.cleaning`. Rounds are on clean samples, and the last decoder is a regression of these on
+    the codes of x^, so that it knows what cleaning gets wrong. What cleans is a linear regression
+    and two in the kernel of the decoder, with at most 2,000 centres, along at most 200 principal
+    axes, or 4 k. They see 50,000 noisy samples, or as many as there are if that is more (20 copies
+    of each sample at most), and their ridges are those that suit a tenth of the samples best, or
+    500, which are held out. The last decoder is learned from up to five cleaned copies, 15,000
+    samples, and has the memory of so many. That takes two to four times as long as without noise,
+    and cleaning takes far less than the search for codes.
 
     References
     ----------

@@ -316,62 +316,76 @@ def learn(
     unit: float,
     turned: bool,
     rng: np.random.RandomState,
-    n_distinct: int | None = None,
-    lost: float = 0.0,
+    cleaned: np.ndarray | None = None,
     title: str | None = None,
     callback: Callable[[Result], bool] | None = None,
 ) -> Result | None:
     """Take turns at decoder and codes of normalised samples, shape (n, D + 1).
 
     The rounds are on `heuristics.ROUND_SAMPLES` samples at most, and all samples make the last
-    decoder. `turned` tells that the axes are principal axes. Of Z, only the first `n_distinct`
-    samples choose the ridge, if others are copies that differ by noise. An interrupt after the
-    first round ends the rounds; `callback` gets the `Result` after each, and a true answer ends
-    them too. Errors are in this `unit`, and contain what was `lost` of samples before. Samples of
-    rank k, which PCA rebuilds as they are, get None.
+    decoder. With noise, that is a regression on codes of `cleaned` samples, shape
+    (copies n, D + 1), which are what noisy copies of all samples were taken for. `turned` tells
+    that the axes are principal axes. An interrupt after the first round ends the rounds;
+    `callback` gets the `Result` after each, and a true answer ends them too. Errors are in this
+    `unit`. Samples of rank k, which PCA rebuilds as they are, get None, and so do those of which
+    noise leaves no more.
     """
     n, axes = len(Z), _n_searched(Z, k)
     with one_blas_thread():
         if not turned:
             axes = principal_axes(Z[:, :-1], axes, random_state=rng)[0].astype(Z.dtype)
         targets = along(Z[:, :-1], axes)
-    if targets.shape[1] <= k:
+        rank = targets.shape[1]
+        if cleaned is not None:  # noise may leave less
+            rank = min(rank, principal_axes(cleaned[:, :-1], k + 1, random_state=rng)[0].shape[1])
+    if rank <= k:
         return None
-    ridge = _choose_ridge(targets[:n_distinct], k, rng)
+    ridge = _choose_ridge(targets, k, rng)
     few = rng.permutation(n)[: heuristics.ROUND_SAMPLES]
     finish = partial(_model, basis=basis, axes=axes, ridge=ridge, rng=rng)
     part, result = targets[few], Result(None)
     # what no code can change
-    outside = float(np.sum(Z[few, :-1] ** 2) - np.sum(part**2)) / len(few) + lost
+    outside = float(np.sum(Z[few, :-1] ** 2) - np.sum(part**2)) / len(few)
     result.monitor_curve.append((float(np.sum(part[:, k:] ** 2)) / len(few) + outside) * unit)
     bar = progress_bar(range(1, n_rounds + 1), shown=title is not None, desc=title)
-    # rounds, samples and their codes, in one assignment: an interrupt may come between two
-    state = 0, few, _standardised(part[:, :k])
+    # rounds, what is seen of samples, its codes and what these are to be decoded to, in one
+    # assignment: an interrupt may come between two
+    seen = Z[few]
+    state = 0, seen, _standardised(part[:, :k]), seen
     try:
         for number in bar:
             Y, error = _round(state[2], part, ridge, rng)
             result.loss_curve.append((error + outside) * unit)
             result.monitor_curve.append(result.loss_curve[-1])
-            state = number, few, Y
+            state = number, seen, Y, seen
             bar.set_postfix(error=f"{result.loss_curve[-1]:.4g}")
             result.n_iter = result.best_epoch = number
             if callback is not None:
-                result.model = finish(Y, Z[few])
+                result.model = finish(seen, Y, seen)
                 if callback(result):
                     break
-        if n > len(few):
-            model = finish(state[2], Z[few])
-            codes = model.encode(Z, heuristics.ROUND_STEPS)
-            state = state[0], slice(None), _standardised(codes / model.spreads)
+        for seen, aim in _last_turns(Z, len(few), cleaned):
+            model = finish(*state[1:])
+            codes = model.encode(seen, heuristics.ROUND_STEPS) / model.spreads
+            state = state[0], seen, _standardised(codes), aim
     except KeyboardInterrupt:
         if not state[0]:
             raise
         warn_interrupted(f"in round {min(state[0] + 1, n_rounds)}")
-    number, rows, Y = state
+    number = state[0]
     del result.loss_curve[number:], result.monitor_curve[number + 1 :]
     result.n_iter = result.best_epoch = number
-    result.model = finish(Y, Z[rows])
+    result.model = finish(*state[1:])
     return result
+
+
+def _last_turns(Z, n_few, cleaned):
+    """Yield what is seen of all samples, and what it is to be decoded to, after the rounds."""
+    n = len(Z)
+    if n > n_few:
+        yield Z, Z
+    if cleaned is not None:
+        yield cleaned, np.tile(Z, (len(cleaned) // n, 1))
 
 
 def block_flops(Z: np.ndarray, k: int) -> float:
@@ -392,9 +406,9 @@ def _round(Y, targets, ridge, rng):
     return _standardised(Y), float(np.mean(errors, dtype=np.float64))
 
 
-def _model(Y, Z, basis, axes, ridge, rng):
-    """Return encoder and decoder of samples whose codes are known."""
-    n, targets = len(Y), Z[:, :-1]
+def _model(seen, Y, aim, basis, axes, ridge, rng):
+    """Return the encoder of samples whose codes are known, and the decoder to what they aim at."""
+    n, targets = len(Y), aim[:, :-1]
     with one_blas_thread():
         # turn codes so that the first ones tell most, as those of PCA, and have its units
         left, spreads, right = linalg.svd(Y.T @ targets / n, full_matrices=False)
@@ -404,7 +418,7 @@ def _model(Y, Z, basis, axes, ridge, rng):
     decoder = RidgeDecoder.fit(Y, targets, heuristics.n_centers(n), ridge, rng)
     slopes = decoder.along(axes).slopes(Y[:SLOPE_SAMPLES])
     rows = slice(0, heuristics.ROUND_SAMPLES)
-    F = basis.features(Z[rows])
+    F = basis.features(seen[rows])
     gram = F.T.astype(np.float64) @ F
     penalty = heuristics.ENCODER_RIDGE * np.trace(gram) / len(gram)
     encoder = solve(gram, F.T @ Y[rows], np.full(len(gram), penalty)).T.astype(Y.dtype)
