@@ -14,16 +14,16 @@ kernel_code           the code f(x) = W^T k(x, Z) - offset                      
 preimage              decoders of such codes                                        08
 kernel_estimator      base class of the estimators with such a code                 -
 kernel_pca, nystrom   `KernelPCA`, `NystromKernelPCA`                               02 to 04
-incremental           `IncrementalKernelPCA`                                        -
-hebbian               `GeneralizedHebbian`, `KernelHebbian`, `KernelStream`; gains  05 to 07
-autoencoding          `AKPCA`, `DataSpanAKPCA` and, to compare, `Autoencoder`       09 to 11
+incremental           `IncrementalKernelPCA`                                        14
+hebbian               `GeneralizedHebbian`, `KernelHebbian`, `KernelStream`; gains  05-07, 13, 14
+autoencoding          `AKPCA`, `DataSpanAKPCA` and, to compare, `Autoencoder`       09 to 12
 distributed           the operator of a kernel matrix on a dask cluster             -
 fitting, progress     fits that succeed or leave no trace; callbacks and interrupts -
 threads, parameters   BLAS threads; checks of single numbers and of notebooks       -
 reference             the papers' algorithms line by line: read it first            all
 metrics, plotting     errors, and the figures of the chapters                       all
 sentences             the findings of the chapters in words                         all
-experiments           what chapters measure in the papers' experiments              06, 07
+experiments           what chapters measure in the papers' experiments              06, 07, 12-14
 rerun                 chapters run again, many times; their results as one table    all
 ===================== ============================================================= ==========
 
