@@ -1084,7 +1084,8 @@ def animate_skeletons(
     plt.close(fig)
     file = BytesIO()
     more = {"save_all": True, "append_images": pictures[1:], "duration": milliseconds, "loop": 0}
-    pictures[0].save(file, format="PNG", optimize=True, **more)
+    # with fewer bits, as for few colours, Pillow 10.3 can't write several frames
+    pictures[0].save(file, format="PNG", optimize=True, bits=8, **more)
     return file.getvalue()
 
 
