@@ -39,6 +39,8 @@ def start(book, *arguments, before=""):
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        # a shell's background jobs, whose children the tests then are, ignore Ctrl-C
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
