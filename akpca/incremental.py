@@ -56,11 +56,13 @@ __all__ = [
 
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 # What the components miss of a sample has a direction if its square is more than this fraction of
-# the largest k(x, x): that direction is divided by its root, which amplifies rounding errors.
-MIN_REST = {DOUBLE: 1e-12, SINGLE: 1e-6}
-# Coefficients of a weak component are large, and multiply the errors eps k(x, x) of kernel values.
-# Its scatter must be this many times the sqrt(n) of them that add up.
-MIN_SCATTER = 64
+# the largest k(x, x): that direction is divided by its root, which amplifies rounding errors, and
+# with ten times less in single precision, errors would grow from block to block.
+MIN_REST = {DOUBLE: 1e-12, SINGLE: 1e-5}
+# Coefficients of a weak component are large, and multiply the errors of kernel values, of which
+# sqrt(n) add up: its scatter must be this many times sqrt(n) k(x, x). With less, components would be
+# orthogonal to fewer digits after every block.
+MIN_SCATTER = {DOUBLE: 1e-11, SINGLE: 7e-6}
 # Components that are kept beyond those asked for: as many again, and at least these. Noise, whose
 # spectrum is flat, needs them: of 20 components of windows of a noisy photograph, 100 more leave an
 # excess error of .1 %, 200 more of .01 %. Expansions in axes cost so little that the eigenproblems
@@ -114,8 +116,9 @@ class SampleBasis:
             rows = tiles[i]
             tile = np.empty((rows.stop - rows.start, b), dtype)
             kernel.fill(tile, self.samples[rows], X, part(self.terms, rows), terms)
-            # in the precision of the kernel values, whose errors are as large
-            parts[i] = S[:, rows].astype(dtype, copy=False) @ tile
+            # in double precision: what kernel values have in common, which may be nearly all of them,
+            # cancels in these sums
+            parts[i] = S[:, rows] @ tile.astype(np.float64, copy=False)
 
         with np.errstate(all="ignore"):  # what overflows is reported by the checks
             terms = kernel.row_terms(X)
@@ -260,7 +263,7 @@ def merge_block(state: MergeState, X, keep: int, *, center: bool) -> MergeState:
         inner = _mixed(_mixed(inner, a).T, a)
         kept, L = _factor(inner - Y.T @ Y, largest, state.basis)
         values, U = _eigenpairs(state.values, np.vstack([Y, L.T]), keep)
-        noise = MIN_SCATTER * np.finfo(state.basis.precision).eps * np.sqrt(n + b) * largest
+        noise = MIN_SCATTER[state.basis.precision] * np.sqrt(n + b) * largest
         k = np.count_nonzero(values > noise)
         values, U = values[:k], U[:, :k]
         # components are change S + new Phi; rows of C are multiples of (D - V^T Y)^T

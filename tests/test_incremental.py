@@ -197,6 +197,45 @@ def test_precision(digits, name, dtype):
     assert_same_up_to_sign(codes, exact, atol=1e-4 if dtype == np.float32 else 1e-8)
 
 
+def smooth_data(name, n):
+    """Return samples of few dimensions, whose kernel matrix has a spectrum that falls fast."""
+    rng = np.random.default_rng(0)
+    t = rng.uniform(0, 2 * np.pi, n)
+    if name == "ring":
+        return np.c_[np.cos(t), np.sin(t)] + 0.05 * rng.standard_normal((n, 2))
+    t = 1.5 * np.pi + 1.5 * t
+    return np.c_[t * np.cos(t), rng.uniform(0, 21, n), t * np.sin(t)]
+
+
+@pytest.mark.parametrize(
+    ("name", "gamma", "dtype", "atol"),
+    [("ring", 1.0, np.float64, 1e-4), ("ring", 0.1, np.float64, 1e-4), ("roll", 0.01, "f4", 1e-2)],
+)
+def test_components_that_are_next_to_nothing_do_no_harm(name, gamma, dtype, atol):
+    """Among many that are kept, those near rounding errors neither grow from block to block nor
+    spoil others: all remain orthonormal, and the first ones are exact."""
+    X, kernel = smooth_data(name, 3000), RBF(gamma)
+    model = IncrementalKernelPCA(5, kernel=kernel, random_state=0).fit(X.astype(dtype))
+    S, points = model._state.S[:-1], model.X_fit_.astype(float)
+    np.testing.assert_allclose(S @ kernel(points) @ S.T, np.eye(len(S)), atol=atol)
+    exact = KernelPCA(5, kernel=kernel, random_state=0).fit(X).eigenvalues_
+    np.testing.assert_allclose(model.eigenvalues_, exact, rtol=1e-5)
+
+
+def test_noise_needs_many_components_besides(digits):
+    """The 20th component of noisy digits stands out little; the default loses next to nothing."""
+    X = digits + 0.3 * np.random.default_rng(0).standard_normal(digits.shape)
+    kernel = RBF(0.05)
+    options = {"kernel": kernel, "random_state": 0, "block_size": 40}
+    exact = error(KernelPCA(20, kernel=kernel, random_state=0).fit(X), X, kernel)
+    few, default = (
+        error(IncrementalKernelPCA(20, n_kept=n, **options).fit(X), X, kernel) / exact - 1
+        for n in (40, None)
+    )
+    assert default < 1e-4
+    assert few > 10 * default
+
+
 # -------------------------------------------------------------------------------------- streams
 
 
