@@ -60,9 +60,12 @@ DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 # with ten times less in single precision, errors would grow from block to block.
 MIN_REST = {DOUBLE: 1e-12, SINGLE: 1e-5}
 # Coefficients of a weak component are large, and multiply the errors of kernel values, of which
-# sqrt(n) add up: its scatter must be this many times sqrt(n) k(x, x). With less, components would be
-# orthogonal to fewer digits after every block.
+# sqrt(n) add up: its scatter must be this many times sqrt(n) k(x, x). With less, components would
+# be orthogonal to fewer digits after every block.
 MIN_SCATTER = {DOUBLE: 1e-11, SINGLE: 7e-6}
+# A point may carry components that are projected on some points if what it adds to the span of the
+# others is, squared, more than this fraction: their coefficients are multiplied by its root.
+MIN_POINT = {DOUBLE: 1e-9, SINGLE: 1e-4}
 # Components that are kept beyond those asked for: as many again, and at least these. Noise, whose
 # spectrum is flat, needs them: of 20 components of windows of a noisy photograph, 100 more leave an
 # excess error of .1 %, 200 more of .01 %. Expansions in axes cost so little that the eigenproblems
@@ -108,6 +111,7 @@ class SampleBasis:
     def values(self, S: np.ndarray, X) -> tuple[np.ndarray, np.ndarray]:
         """Return S k(Z, X), shape (len(S), b), and k(X, X), (b, b), for the points Z, float64."""
         kernel, b, dtype = self.kernel, X.shape[0], np.result_type(self.samples.dtype, X.dtype)
+        X = X.astype(dtype, copy=False)
         edges = [*range(0, self.size, TILE_COLUMNS), self.size]
         tiles = [slice(*edge) for edge in pairwise(edges)]
         parts: list = [None] * len(tiles)
@@ -116,8 +120,8 @@ class SampleBasis:
             rows = tiles[i]
             tile = np.empty((rows.stop - rows.start, b), dtype)
             kernel.fill(tile, self.samples[rows], X, part(self.terms, rows), terms)
-            # in double precision: what kernel values have in common, which may be nearly all of them,
-            # cancels in these sums
+            # in double precision: what kernel values have in common, which may be nearly all of
+            # them, cancels in these sums
             parts[i] = S[:, rows] @ tile.astype(np.float64, copy=False)
 
         with np.errstate(all="ignore"):  # what overflows is reported by the checks
@@ -409,13 +413,13 @@ def compress(state: MergeState, size: int, r: int) -> MergeState:
     units = np.append(np.full(len(state.values), np.sqrt(unit)), 1.0)
     weights = np.sqrt(np.append(state.values / unit, state.n))
     with one_blas_thread(flops=2.0 * GROUP * K.size):
-        W, floor = (weights * units)[:, None] * state.S, MIN_REST[basis.precision]
-        chosen, L, rows = nearest_points(K, W, size, floor)
+        W = (weights * units)[:, None] * state.S
+        chosen, L, rows = nearest_points(K, W, size, MIN_POINT[basis.precision])
         # the scatter of the weighted rows is theirs: its eigenvectors are components again
         roots, V = np.zeros(0), rows[:0]
         if rows[:-1].size:
             _, roots, V = linalg.svd(rows[:-1], full_matrices=False)
-            V = V[roots**2 > floor]
+            V = V[roots**2 > MIN_SCATTER[basis.precision] * np.sqrt(state.n)]
         rows = np.vstack([V, rows[-1] / weights[-1]])
         S = _solved(L, rows.T, trans=1).T
     values, order, units = unit * roots[: len(V)] ** 2, np.argsort(chosen), units[-len(rows) :]
@@ -717,7 +721,10 @@ class IncrementalKernelPCA(KernelEstimator):
         """Return the basis for a pass that begins with the samples X."""
         kernel = self.kernel_
         if not isinstance(kernel, Linear) or sparse.issparse(X):
-            return SampleBasis.of(kernel, X if self.budget is None else X[:0])
+            if self.budget is None:
+                return SampleBasis.of(kernel, X)
+            # few points, on which components are projected again and again: no need for less
+            return SampleBasis.of(kernel, X[:0].astype(np.float64))
         if not center:
             return AxisBasis(kernel, X.shape[1])
         with np.errstate(over="ignore", invalid="ignore"):
@@ -780,8 +787,8 @@ class IncrementalKernelPCA(KernelEstimator):
             self.X_fit_ = sparse.identity(basis.n_features, run.dtype, format="csr")
             known = {"targets": data[: run.done], "shift": basis.origin}
             return KernelCode(self.kernel_, self.X_fit_, *parts, **known)
-        self.X_fit_ = basis.points
-        return KernelCode(self.kernel_, basis.points, *parts, targets=basis.points)
+        points = self.X_fit_ = basis.points.astype(run.dtype, copy=False)
+        return KernelCode(self.kernel_, points, *parts, targets=points)
 
     def inverse_transform(self, X, *, preimage=None) -> np.ndarray:
         """Return samples, shape (n_new, n_features), whose codes are near X.

@@ -222,6 +222,22 @@ def test_components_that_are_next_to_nothing_do_no_harm(name, gamma, dtype, atol
     np.testing.assert_allclose(model.eigenvalues_, exact, rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("gamma", [0.1, 1.0])
+def test_points_that_are_next_to_nothing_do_no_harm(gamma, dtype):
+    """A budget that is larger than the rank of the kernel matrix, up to rounding, is not used up
+    by points that add nothing to the others."""
+    X, kernel = smooth_data("ring", 3000), RBF(gamma)
+    model = IncrementalKernelPCA(5, kernel=kernel, budget=200)
+    for i in range(0, len(X), 100):
+        model.partial_fit(X[i : i + 100].astype(dtype))
+    S, points = model._state.S[:-1], model._state.basis.points
+    np.testing.assert_allclose(S @ kernel(points) @ S.T, np.eye(len(S)), atol=0.02)
+    exact = KernelPCA(5, kernel=kernel, random_state=0).fit(X).eigenvalues_
+    np.testing.assert_allclose(model.eigenvalues_, exact, rtol=1e-4)
+    assert model.X_fit_.dtype == model.components_.dtype == dtype
+
+
 def test_noise_needs_many_components_besides(digits):
     """The 20th component of noisy digits stands out little; the default loses next to nothing."""
     X = digits + 0.3 * np.random.default_rng(0).standard_normal(digits.shape)
