@@ -31,7 +31,16 @@ from sklearn import decomposition
 from sklearn.neural_network import MLPRegressor
 from threadpoolctl import threadpool_limits
 
-from akpca import AKPCA, Autoencoder, KernelPCA, load_dataset, pca, plotting, reconstruction_error
+from akpca import (
+    AKPCA,
+    Autoencoder,
+    IncrementalKernelPCA,
+    KernelPCA,
+    load_dataset,
+    pca,
+    plotting,
+    reconstruction_error,
+)
 from akpca.datasets import balanced_split, scale_by_max_norm
 from akpca.hebbian import make_gain
 from akpca.hebbian.kernel import run_pass, start_state
@@ -126,6 +135,23 @@ def hebbian_pass(operator):
     return bench_hebbian.last(run_pass(operator, state, gain, rng.permutation(n), **options))
 
 
+def one_pass(X):
+    return IncrementalKernelPCA(25, gamma=GAMMA, random_state=0).fit(X)
+
+
+def all_kernel_values(X):
+    return bench_hebbian.plain_sweep(KernelOperator(X, RBF(GAMMA)))
+
+
+def one_linear_pass(X):
+    model = IncrementalKernelPCA(25, kernel="linear", random_state=0)
+    return model.fit(X).components_
+
+
+def one_linear_pass_sklearn(X):
+    return decomposition.IncrementalPCA(25).fit(X).components_
+
+
 def pca_ours(X):
     return pca(X, 25)
 
@@ -187,6 +213,25 @@ def of_pca(threads: int) -> Iterator[Row]:
     yield from rows_of_times(task, functions, images(5000), repeat=5, threads=threads)
 
 
+def of_merges(threads: int) -> Iterator[Row]:
+    """Yield one pass in blocks: against a sweep, and with the linear kernel against PCA's."""
+    X, rival = images(5000), "scikit-learn's IncrementalPCA"
+    ours = "IncrementalKernelPCA"
+    task = ("kernel PCA in one pass, 25 components", "5000 x 784 digits", ours)
+    functions = {ours: one_pass, SWEEP: all_kernel_values}
+    yield from rows_of_times(task, functions, X, repeat=3, threads=threads)
+    task = ("PCA in one pass, 25 components", "5000 x 784 digits", ours)
+    functions = {ours: one_linear_pass, rival: one_linear_pass_sklearn}
+    yield from rows_of_times(task, functions, X, repeat=3, threads=threads)
+    if threads == 1:
+        centred = X - X.mean(axis=0)
+        errors = [
+            np.sum(centred**2) - np.sum((centred @ function(X).T) ** 2)
+            for function in functions.values()
+        ]
+        yield Row(*task, rival, "error", 1, *errors, errors[0] / errors[1])
+
+
 def of_streams(threads: int) -> Iterator[Row]:
     X, rival = images(5000), "scikit-learn's IncrementalPCA"
     functions = {"GeneralizedHebbian": bench_gha.hebbian, rival: bench_gha.incremental}
@@ -246,7 +291,7 @@ def perceptron(X, X_new, k: int, seconds: float, seed: int) -> np.ndarray:
 
 SECTIONS = [
     *(of_kernel_pca, of_decoders, of_landmarks, of_passes),
-    *(of_pca, of_streams, of_autoencoders),
+    *(of_pca, of_merges, of_streams, of_autoencoders),
 ]
 
 

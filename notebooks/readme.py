@@ -24,6 +24,7 @@ HEADLINES = [
     ("kernel PCA by 1000 landmarks", "scikit-learn's Nystroem and PCA"),
     ("a pass of KHA/t, 50 components", "all kernel values once (limit)"),
     ("PCA, 25 components", "scikit-learn's PCA, randomised"),
+    ("PCA in one pass, 25 components", "scikit-learn's IncrementalPCA"),
     ("autoencoding in equal time, code of 10", "akpca's Autoencoder"),
     ("autoencoding in equal time, code of 10", "scikit-learn's MLPRegressor"),
 ]

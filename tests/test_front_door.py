@@ -275,7 +275,7 @@ summary.SIZES = (60,)
 whole = summary.images
 summary.images = lambda n: whole(min(n, 120))
 sections = [summary.of_kernel_pca, summary.of_pca, summary.of_passes, summary.of_streams]
-for section in sections:
+for section in [*sections, summary.of_merges]:
     for row in section(1):
         print(section.__name__, row.rival, row.measure, row.ratio > 0, sep="; ")
 """
@@ -293,6 +293,7 @@ def test_summary_compares_with_named_rivals():
     assert "of_pca; scikit-learn's PCA, full; time; True" in lines
     assert "of_passes; all kernel values once (limit); time; True" in lines
     assert "of_streams; scikit-learn's IncrementalPCA; error; True" in lines
+    assert "of_merges; scikit-learn's IncrementalPCA; error; True" in lines
 
 
 @pytest.mark.once
