@@ -9,7 +9,7 @@
 - `projections`: from coefficients of components to samples again
 - `patches`, `superresolution`, `motion`: noise in a photograph, small images made large, noise in a
   walk (figures 5 to 9, 11 and 12); `image_claims`: what that paper claims of them
-- `kha_claims`: all that it claims in section 5.1
+- `kha_claims`: all that it claims in section 5.1; `kha_tables`: how chapter 13 shows it
 - `tables`: results as rows of a file, so that a long run can be killed and goes on
 - `verdicts`: what a paper claims beside what came out
 """
