@@ -1103,6 +1103,7 @@ _PRICE_STYLES: dict[str, dict] = {
     "IncrementalKernelPCA": {"color": BLACK, "marker": "*", "markersize": 12},
     "Nyström": {"color": PURPLE, "marker": "D", "linestyle": ":"},
     "block Krylov": {"color": "#8C5A00", "marker": "s", "linestyle": ":"},
+    "KernelHebbian": {"color": BLACK, "marker": "h", "markersize": 9, "markerfacecolor": "none"},
 }
 _GAIN_MARKERS = ("v", "o", "P", "^", "X")
 

@@ -6,6 +6,7 @@ import pytest
 from akpca import IncrementalKernelPCA, KernelOperator, load_dataset, reference
 from akpca.experiments import ResultTable, mnist, optimal_error, streaming
 from akpca.hebbian import kernel_reconstruction_error, make_gain
+from akpca.hebbian.kernel import ladder
 from akpca.kernels import RBF
 from akpca.operators import MatrixOperator
 
@@ -59,6 +60,17 @@ def test_components_that_are_too_long_have_diverged(problem):
     assert checked.diverged[len(free.diverged)] == len(order)
 
 
+def test_values_at_the_edge_are_passed_over(problem, monkeypatch):
+    """The value is that below the largest one that lasts, and the pass is the one with it."""
+    monkeypatch.setattr(mnist, "CHECK_STEPS", 100)
+    gain, values = make_gain("KHA/et*", tau=mnist.TAU), list(ladder(mnist.LARGEST))
+    free, spared = (mnist.autotuned_pass(*problem, gain, "eta0", spared=i) for i in (0, 1))
+    assert values.index(spared.gain.eta0) == values.index(free.gain.eta0) + 1
+    assert spared.diverged == free.diverged
+    assert spared.state.t == len(problem[3])
+    assert not np.allclose(spared.state.A, free.state.A)
+
+
 def test_several_errors_in_one_product(problem):
     """The error of codes is (38), for each of several at once."""
     operator, A, AK, _ = problem
@@ -108,6 +120,22 @@ def test_a_run_goes_on_where_it_was_stopped(results, tmp_path):
     for key in table:
         if not key[2].endswith(timed):
             assert table[key] == pytest.approx(results.table[key], rel=1e-6), key
+
+
+def test_an_eigensolver_has_one_seed(results):
+    """Block Krylov is run for the first seed only, everything else for all of them."""
+    assert PLAN.seeds_of(mnist.KRYLOV) == (0,)
+    assert (mnist.KRYLOV, 1) not in PLAN.jobs
+    assert len(results.value(mnist.KRYLOV, "error")) == 1
+    assert len(results.value(mnist.DEFAULT, "error")) == len(PLAN.seeds)
+    others = {method for method, seed in PLAN.jobs if seed == 1}
+    assert others == {method for method, _ in PLAN.jobs} - {mnist.KRYLOV}
+
+
+def test_the_default_starts_better(results):
+    """A pass of `KernelHebbian` as it comes ends below all variants of the paper, for all seeds."""
+    best = min(results.excess(name).min() for name in mnist.VARIANTS)
+    assert results.excess(mnist.DEFAULT).max() < best
 
 
 def test_nothing_to_read(tmp_path):
