@@ -63,8 +63,8 @@ MIN_REST = {DOUBLE: 1e-12, SINGLE: 1e-5}
 # sqrt(n) add up: its scatter must be this many times sqrt(n) k(x, x). With less, components would
 # be orthogonal to fewer digits after every block.
 MIN_SCATTER = {DOUBLE: 1e-11, SINGLE: 7e-6}
-# A point may carry components that are projected on some points if what it adds to the span of the
-# others is, squared, more than this fraction: their coefficients are multiplied by its root.
+# A point may carry components that are projected on some points if the square of what it adds to
+# the span of the others is more than this fraction: coefficients are divided by its root.
 MIN_POINT = {DOUBLE: 1e-9, SINGLE: 1e-4}
 # Components that are kept beyond those asked for: as many again, and at least these. Noise, whose
 # spectrum is flat, needs them: of 20 components of windows of a noisy photograph, 100 more leave an

@@ -58,10 +58,10 @@ def test_groups_do_not_depend_on_lengths_and_signs(data):
 
 
 def test_the_best_start_is_that_of_the_best_objective(data):
-    """`informations` has all starts in their order, and singles out the least inertia."""
+    """`information_by_start` has all starts in their order, and singles out the least inertia."""
     X, y = data
     A = digits.exact_components(digits.clustering_problem(X, 6))
-    values, best = digits.informations(A, y)
+    values, best = digits.information_by_start(A, y)
     starts = [digits.spectral_groups(A, 10, random_state=s) for s in digits.STARTS]
     ours = [metrics.variation_of_information(y, each.labels_) for each in starts]
     np.testing.assert_allclose(values, ours)

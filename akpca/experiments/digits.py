@@ -40,7 +40,7 @@ __all__ = [
     "exact_components",
     "first_images",
     "information",
-    "informations",
+    "information_by_start",
     "kernel_problems",
     "misfit",
     "spectral_groups",
@@ -127,7 +127,7 @@ def spectral_groups(A: np.ndarray, n_groups: int, *, random_state: int) -> KMean
     return KMeans(n_groups, n_init=1, random_state=random_state).fit(columns)
 
 
-def informations(A: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, float]:
+def information_by_start(A: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the variation of information (44) between labels and groups, by all `STARTS`.
 
     The second value is that of the start with the best objective of k-means.
@@ -144,7 +144,7 @@ def information(labels: np.ndarray) -> dict[str, Measure]:
 
     def grouped(state: HebbianProgress) -> tuple[float, float]:
         if known.get("state", (None,))[0] is not state:
-            values, best = informations(state.coefficients, labels)
+            values, best = information_by_start(state.coefficients, labels)
             known["state"] = state, (float(np.median(values)), best)
         return known["state"][1]
 
@@ -163,7 +163,7 @@ def cluster_exactly(problem: Problem, labels: np.ndarray, table: ResultTable) ->
         return
     n_groups, generators = len(np.unique(labels)), map(np.random.default_rng, STARTS)
     _, vectors, _ = leading_eigenpairs(problem.K, problem.n_components, random_state=0)
-    exact, best = informations(vectors.T, labels)
+    exact, best = information_by_start(vectors.T, labels)
     random = [
         variation_of_information(labels, generator.integers(n_groups, size=len(labels)))
         for generator in generators
