@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import nbformat
+
 from build import normalise, write_if_changed
 
 
