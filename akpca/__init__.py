@@ -55,7 +55,6 @@ from .metrics import reconstruction_error, relative_error
 from .nystrom import NystromKernelPCA
 from .operators import KernelOperator
 from .pca import LinearCode, pca
-from .rerun import results
 
 __version__ = "0.1.0"
 
@@ -78,5 +77,4 @@ __all__ = [
     "pca",
     "reconstruction_error",
     "relative_error",
-    "results",
 ]

@@ -28,7 +28,6 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from akpca import mocap
 from akpca.own_data import ENDINGS, read_own, reading
 from akpca.parameters import check_number
 
@@ -38,6 +37,7 @@ __all__ = [
     "add_gaussian_noise",
     "add_speckle",
     "balanced_split",
+    "data_folder",
     "dataset_files",
     "dataset_names",
     "generator",
@@ -192,7 +192,6 @@ def load_dataset(name: str | os.PathLike[str], *, random_state: RandomLike = 0) 
     lfw          3023 x 60x60    faces of 62 people; ``AKPCA_DATA`` or download
     olivetti     400 x 64x64     faces of 40 people; ``AKPCA_DATA`` or download
     yale_faces   2414 x 60x60    38 faces in up to 64 lights; ``AKPCA_DATA`` only
-    cmu_walk     343 x 90        bone directions of a walk; ``AKPCA_DATA`` only
     mine.npz     yours           ``X``, and where there are any ``y`` and ``image_shape``
     mine.npy     yours           ``X``
     mine.csv     yours           a line for each example; a column ``label`` or ``y`` is `y`
@@ -446,7 +445,6 @@ _EXTERNAL = {
         fetcher="fetch_olivetti_faces",
     ),
     "yale_faces": _External(("yale_faces.npz",), _FACES, labels=(1, 39)),
-    "cmu_walk": _External(("mocap/02.asf", "mocap/02_01.amc"), {}),
 }
 
 
@@ -494,21 +492,8 @@ def _yale_faces(_: RandomLike) -> _Loaded:
     return X / 255, y, (60, 60), text
 
 
-def _cmu_walk(_: RandomLike) -> _Loaded:
-    asf, amc = _find_files("cmu_walk") or _download("cmu_walk")  # which says that there is none
-    skeleton, frames = mocap.read_asf(asf), mocap.read_amc(amc)
-    try:
-        directions = mocap.bone_directions(skeleton, frames)
-    except ValueError as error:
-        raise ValueError(f"{amc} does not fit {asf}: {error}") from error
-    text = (
-        "Unit directions of 30 bones in 343 frames of a walk: CMU motion capture, subject 02 trial "
-        "01 (mocap.cs.cmu.edu, funded by NSF EIA-0196217)."
-    )
-    return directions.reshape(len(directions), -1), None, None, text
-
-
-def _data_folder() -> Path | None:
+def data_folder() -> Path | None:
+    """Return the folder that the variable AKPCA_DATA names, or None if it is not set."""
     value = os.environ.get("AKPCA_DATA")
     folder = Path(value).expanduser() if value else None
     if folder and not folder.is_dir():
@@ -518,7 +503,7 @@ def _data_folder() -> Path | None:
 
 def _find_files(name: str) -> list[Path]:
     """Return the files of a data set in the folder AKPCA_DATA, none if one is not there."""
-    folder = _data_folder()
+    folder = data_folder()
     paths = [folder / file for file in _EXTERNAL[name].files] if folder else []
     return paths if all(path.is_file() for path in paths) else []
 
@@ -582,7 +567,7 @@ def _what_to_put_where(name: str, reason: str) -> str:
     if arrays := [_describe(array, *kind) for array, kind in _EXTERNAL[name].arrays.items()]:
         what += f" with the arrays {', '.join(arrays)}"
     where = "a folder, and name that folder in the environment variable AKPCA_DATA"
-    if folder := _data_folder():
+    if folder := data_folder():
         where = f"the folder {folder}, which AKPCA_DATA names"
     return f"load_dataset({name!r}): {reason}. Put {what} into {where}."
 
@@ -605,5 +590,5 @@ def _download(name: str) -> Bunch:
 
 
 _BUNDLED = (_circles, _swiss_roll, _digits, _patches, _mnist5k)
-_OTHERS = (_mnist, _usps, _cifar10, _lfw, _olivetti, _yale_faces, _cmu_walk)
+_OTHERS = (_mnist, _usps, _cifar10, _lfw, _olivetti, _yale_faces)
 _LOADERS = {loader.__name__[1:]: loader for loader in _BUNDLED + _OTHERS}

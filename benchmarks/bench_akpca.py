@@ -18,9 +18,10 @@ from measure import Cost, costs, load_average, verdict
 from sklearn.model_selection import KFold
 from sklearn.neural_network import MLPRegressor
 
-from akpca import AKPCA, KernelPCA, load_dataset, pca, reconstruction_error, reference
+from akpca import AKPCA, KernelPCA, load_dataset, pca, reconstruction_error
 from akpca.autoencoding import DenseModel
 from akpca.autoencoding.objectives import mixed_start, spectral
+from akpca.book import reference
 from akpca.datasets import balanced_split, scale_by_max_norm
 from akpca.preimage import RidgePreimage
 

@@ -10,9 +10,9 @@ with 300 ('short') and 3,500 images a class ('long', which needs `AKPCA_DATA`), 
 largest norm, and 'usps' (16x16, 250 a class, `AKPCA_DATA`).
 
 'noise' is not run unless it is named. It is denoising, on the versions 'short 14x14' and 'long
-14x14' of :mod:`akpca.experiments.report`, which need `AKPCA_DATA`: the mean of ||g(f(x~)) - x||^2
-for held-out x and noisy x~, of AKPCA trained with that noise, of the network trained with it in the
-same CPU time, and of the best of those methods of the report that are not.
+14x14' of :mod:`akpca.book.experiments.report`, which need `AKPCA_DATA`: the mean of
+||g(f(x~)) - x||^2 for held-out x and noisy x~, of AKPCA trained with that noise, of the network
+trained with it in the same CPU time, and of the best of those methods of the report that are not.
 """
 
 import argparse
@@ -24,8 +24,7 @@ import numpy as np
 from measure import load_average, verdict
 
 from akpca import AKPCA, Autoencoder, load_dataset, pca, reconstruction_error
-from akpca.datasets import balanced_split, scale_by_max_norm
-from akpca.experiments.report import (
+from akpca.book.experiments.report import (
     DENOISING,
     METHODS,
     NOISE_METHODS,
@@ -33,6 +32,7 @@ from akpca.experiments.report import (
     evaluate,
     load_split,
 )
+from akpca.datasets import balanced_split, scale_by_max_norm
 
 try:
     import torch

@@ -13,7 +13,8 @@ import numpy as np
 from measure import costs, load_average, verdict
 from sklearn.decomposition import PCA, IncrementalPCA
 
-from akpca import load_dataset, reference
+from akpca import load_dataset
+from akpca.book import reference
 from akpca.hebbian import Constant, GeneralizedHebbian
 
 CASES = [("digits", 20), ("mnist5k", 10), ("mnist5k", 40)]

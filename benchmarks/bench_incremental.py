@@ -22,8 +22,9 @@ from sklearn.utils import gen_batches
 from threadpoolctl import threadpool_limits
 
 from akpca import IncrementalKernelPCA, KernelOperator, load_dataset
+from akpca.book.experiments import optimal_error
+from akpca.book.mocap import load_cmu_walk
 from akpca.datasets import Dataset
-from akpca.experiments import optimal_error
 from akpca.hebbian import kernel_reconstruction_error
 from akpca.kernels import RBF, Kernel, Linear
 
@@ -58,7 +59,7 @@ def experiments() -> dict[str, tuple[np.ndarray, Kernel, int]]:
         X = usps.X[np.concatenate(first)]
         found["USPS, dot product"] = X, Linear(), 16
         found["USPS, RBF"] = X, RBF(gamma=1 / (2 * 8**2)), 16
-        found["motion"] = load_dataset("cmu_walk").X, RBF(gamma=1 / 3), 25
+        found["motion"] = load_cmu_walk()[1].reshape(343, 90), RBF(gamma=1 / 3), 25
     found["patches"] = image_patches(), RBF(gamma=1 / 2), 20
     found["MNIST"] = mnist(5000), RBF(gamma=1 / (2 * 10**2)), 50
     return found

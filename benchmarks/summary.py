@@ -38,15 +38,15 @@ from akpca import (
     KernelPCA,
     load_dataset,
     pca,
-    plotting,
     reconstruction_error,
 )
+from akpca.book import plotting
+from akpca.book.rerun import versions
 from akpca.datasets import balanced_split, scale_by_max_norm
 from akpca.hebbian import make_gain
 from akpca.hebbian.kernel import run_pass, start_state
 from akpca.kernels import RBF
 from akpca.operators import KernelOperator
-from akpca.rerun import versions
 
 FOLDER = Path(__file__).resolve().parent / "results"
 THREADS = (1, 2)

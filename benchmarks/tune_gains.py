@@ -1,7 +1,7 @@
 """Tune the gains of the kernel Hebbian algorithm by one rule, as chapters 06, 07 and 13 use them.
 
-Prints rows of the table `TUNED` of `akpca.experiments`; a few minutes for each data set. USPS and
-faces need AKPCA_DATA. Name data sets as arguments to run only those: mnist5k, digits, patches,
+Prints rows of the table `TUNED` of `akpca.book.experiments`; a few minutes for each data set. USPS
+and faces need AKPCA_DATA. Name data sets as arguments to run only those: mnist5k, digits, patches,
 usps, photograph, sharp digits, walk, yale_faces.
 """
 
@@ -9,9 +9,10 @@ import sys
 
 import numpy as np
 
-from akpca import load_dataset, reference
-from akpca.experiments import motion, patches, superresolution, tune_gain
-from akpca.experiments.digits import clustering_problem, first_images, kernel_problems
+from akpca import load_dataset
+from akpca.book import reference
+from akpca.book.experiments import motion, patches, superresolution, tune_gain
+from akpca.book.experiments.digits import clustering_problem, first_images, kernel_problems
 from akpca.hebbian import Annealing
 from akpca.kernels import RBF
 

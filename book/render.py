@@ -30,7 +30,7 @@ from chapters import (
 from results import benchmarks, markdown, or_missing, verdicts
 
 import akpca
-from akpca.experiments import report
+from akpca.book.experiments import report
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent

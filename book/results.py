@@ -7,7 +7,7 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from akpca.experiments import report
+from akpca.book.experiments import report
 
 HEAD = ("claim", "verdict", "ratio (by seed)", "figure", "holds", "ties", "fails")
 FIGURE = """```{image} summary.png

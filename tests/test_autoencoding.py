@@ -17,13 +17,14 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 
-from akpca import AKPCA, DataSpanAKPCA, KernelPCA, pca, reference, relative_error
+from akpca import AKPCA, DataSpanAKPCA, KernelPCA, pca, relative_error
 from akpca.autoencoding import DenseModel, objectives
 from akpca.autoencoding.coordinates import Coordinates
 from akpca.autoencoding.heuristics import choose_constant
 from akpca.autoencoding.models import best_factors, score
 from akpca.autoencoding.optimizers import OPTIMIZERS, SGD
 from akpca.autoencoding.training import Descent
+from akpca.book import reference
 from akpca.pca import principal_axes
 
 QUICK = {"n_epochs": 4, "random_state": 0}

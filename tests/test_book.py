@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from nbformat import v4
 
-from akpca.experiments import ResultTable, report
+from akpca.book.experiments import ResultTable, report
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))

@@ -14,8 +14,9 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
-from akpca import AKPCA, DataSpanAKPCA, KernelPCA, pca, reconstruction_error, reference
+from akpca import AKPCA, DataSpanAKPCA, KernelPCA, pca, reconstruction_error
 from akpca.autoencoding import DenseModel, Span, SpanModel, models, objectives
+from akpca.book import reference
 
 LOSSES = {"spectral": objectives.spectral, "reconstruction": objectives.reconstruction}
 FORMS = [{"offset": True}, {"offset": False}]

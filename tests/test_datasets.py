@@ -29,7 +29,7 @@ from akpca.datasets import (
 
 BUNDLED = ["circles", "swiss_roll", "digits", "patches", "mnist5k"]
 DOWNLOADED = ["mnist", "usps", "cifar10", "lfw", "olivetti"]
-FOLDER_ONLY = ["yale_faces", "cmu_walk"]
+FOLDER_ONLY = ["yale_faces"]
 FETCHERS = ["fetch_openml", "fetch_lfw_people", "fetch_olivetti_faces"]
 
 
@@ -222,23 +222,6 @@ def test_olivetti_from_folder(folder):
     np.testing.assert_array_equal(load_dataset("olivetti").images, X)
 
 
-def test_cmu_walk_from_folder(folder):
-    """A row is the x, y and z of each bone's direction in one frame."""
-    (folder / "mocap").mkdir()
-    bone = "begin\nname {}\ndirection {}\nlength 1\naxis 0 0 0 XYZ\nend\n"
-    (folder / "mocap" / "02.asf").write_text(
-        ":root\norder TX TY TZ RX RY RZ\n:bonedata\n"
-        + bone.format("up", "0 1 0")
-        + bone.format("out", "0 0 1")
-        + ":hierarchy\nbegin\nroot up out\nend\n"
-    )
-    (folder / "mocap" / "02_01.amc").write_text("1\nroot 0 0 0 0 0 0\n2\nroot 0 0 0 90 0 0\n")
-    dataset = load_dataset("cmu_walk")
-    np.testing.assert_allclose(dataset.X, [[0, 1, 0, 0, 0, 1], [0, 0, 1, 0, -1, 0]], atol=1e-15)
-    assert dataset.y is None
-    assert repr(dataset) == "Dataset cmu_walk: 2 x 6"
-
-
 def test_folder_that_does_not_exist(monkeypatch, tmp_path):
     """A wrong AKPCA_DATA is an error, not a reason to download."""
     monkeypatch.setenv("AKPCA_DATA", str(tmp_path / "nowhere"))
@@ -391,18 +374,6 @@ def test_damaged_bundled_file_is_named(monkeypatch, tmp_path):
         load_dataset("mnist5k")
 
 
-def test_motion_of_another_skeleton_names_both_files(folder):
-    """A motion that does not fit the skeleton is told with the names of both files."""
-    (folder / "mocap").mkdir()
-    bone = "begin\nname up\ndirection 0 1 0\nlength 1\naxis 0 0 0 XYZ\nend\n"
-    (folder / "mocap" / "02.asf").write_text(
-        f":root\norder TX TY TZ RX RY RZ\n:bonedata\n{bone}:hierarchy\nbegin\nroot up\nend\n"
-    )
-    (folder / "mocap" / "02_01.amc").write_text("1\nroot 0 0 0 0 0 0\nleg 1\n")
-    with pytest.raises(ValueError, match=r"02_01\.amc does not fit .*02\.asf: .* leg"):
-        load_dataset("cmu_walk")
-
-
 # Downloads, by fakes that return what scikit-learn's fetchers return
 
 
@@ -489,7 +460,6 @@ FILES = {
     "lfw": "lfw_faces.npz with the arrays X uint8 (n, 60, 60), person integer (n,)",
     "olivetti": "olivetti.npz with the arrays X floating (n, 64, 64), y integer (n,)",
     "yale_faces": "yale_faces.npz with the arrays X uint8 (n, 60, 60), person integer (n,)",
-    "cmu_walk": "mocap/02.asf and mocap/02_01.amc",
 }
 
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from akpca import KernelHebbian, load_dataset, metrics, reference
-from akpca.experiments import ResultTable, digits
-from akpca.experiments import small_sets as sets
+from akpca import KernelHebbian, load_dataset, metrics
+from akpca.book import reference
+from akpca.book.experiments import ResultTable, digits
+from akpca.book.experiments import small_sets as sets
 from akpca.hebbian import make_gain
 from akpca.operators import MatrixOperator
 

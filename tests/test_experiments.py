@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from akpca import KernelPCA, load_dataset, reference
-from akpca.experiments.hebbian import (
+from akpca import KernelPCA, load_dataset
+from akpca.book import reference
+from akpca.book.experiments.hebbian import (
     TAUS,
     TUNED,
     Place,

@@ -19,8 +19,8 @@ from packaging.requirements import Requirement
 
 import akpca
 from akpca import load_dataset, pca, relative_error
-from akpca.rerun import declared_parameters, read_notebook
-from akpca.rerun.results import emitted_results
+from akpca.book.rerun import declared_parameters, read_notebook
+from akpca.book.rerun.results import emitted_results
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))

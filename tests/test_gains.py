@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from akpca.book.reference import kha_gain
 from akpca.hebbian import (
     Annealing,
     Constant,
@@ -12,7 +13,6 @@ from akpca.hebbian import (
     ReciprocalEigenvalues,
     make_gain,
 )
-from akpca.reference import kha_gain
 
 EIGENVALUES = np.array([7.0, 3.0, 0.5])
 E, T, N, S = ReciprocalEigenvalues(), Annealing(passes=2), EigenvalueNorm(), MetaDescent(0.1)

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from akpca import reference
+from akpca.book import reference
 from akpca.hebbian import (
     Annealing,
     Constant,

@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from akpca import KernelPCA, plotting
-from akpca.experiments import ResultTable, image_claims, motion, patches
-from akpca.experiments import small_sets as sets
-from akpca.experiments import superresolution as large
-from akpca.experiments.projections import Samples
+from akpca import KernelPCA
+from akpca.book import plotting
+from akpca.book.experiments import ResultTable, image_claims, motion, patches
+from akpca.book.experiments import small_sets as sets
+from akpca.book.experiments import superresolution as large
+from akpca.book.experiments.projections import Samples
+from akpca.book.reference import center_kernel
 from akpca.hebbian import make_gain
 from akpca.metrics import signal_to_noise
 from akpca.preimage import FixedPointPreimage, RidgePreimage
-from akpca.reference import center_kernel
 
 RIDGE = RidgePreimage(alpha=0.1)
 

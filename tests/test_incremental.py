@@ -11,7 +11,8 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA, IncrementalPCA
 from sklearn.exceptions import ConvergenceWarning
 
-from akpca import IncrementalKernelPCA, KernelPCA, reference
+from akpca import IncrementalKernelPCA, KernelPCA
+from akpca.book import reference
 from akpca.incremental import (
     AxisBasis,
     MergeState,

@@ -19,14 +19,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from akpca import (
-    DivergenceError,
-    GeneralizedHebbian,
-    KernelHebbian,
-    KernelPCA,
-    KernelStream,
-    reference,
-)
+from akpca import DivergenceError, GeneralizedHebbian, KernelHebbian, KernelPCA, KernelStream
+from akpca.book import reference
 from akpca.hebbian import Annealing, Constant, kernel, kernel_reconstruction_error, make_gain, steps
 from akpca.kernels import RBF, Linear
 from akpca.operators import KernelOperator, MatrixOperator, NormalizedOperator

@@ -15,7 +15,8 @@ from sklearn.linear_model import LinearRegression, Perceptron
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from akpca import KernelPCA, NystromKernelPCA, pca, reference
+from akpca import KernelPCA, NystromKernelPCA, pca
+from akpca.book import reference
 from akpca.kernels import RBF, Linear, Polynomial
 from akpca.operators import FeatureOperator, KernelOperator, MatrixOperator, NormalizedOperator
 from akpca.preimage import RidgePreimage

@@ -10,7 +10,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from akpca import KernelOperator, KernelPCA, reference
+from akpca import KernelOperator, KernelPCA
+from akpca.book import reference
 from akpca.kernels import (
     BLOCK_ROWS,
     KERNELS,

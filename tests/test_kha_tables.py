@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from akpca.experiments import ResultTable, digits, follow_passes, kha_claims, motion
-from akpca.experiments import kha_tables as shown
-from akpca.experiments import small_sets as sets
-from akpca.experiments.verdicts import Comparison, Finding
+from akpca.book.experiments import ResultTable, digits, follow_passes, kha_claims, motion
+from akpca.book.experiments import kha_tables as shown
+from akpca.book.experiments import small_sets as sets
+from akpca.book.experiments.verdicts import Comparison, Finding
 from akpca.hebbian import make_gain
 from akpca.kernels import RBF
 from akpca.operators import MatrixOperator

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from akpca import IncrementalKernelPCA, KernelOperator, load_dataset, reference
-from akpca.experiments import ResultTable, mnist, optimal_error, streaming
+from akpca import IncrementalKernelPCA, KernelOperator, load_dataset
+from akpca.book import reference
+from akpca.book.experiments import ResultTable, mnist, optimal_error, streaming
 from akpca.hebbian import kernel_reconstruction_error, make_gain
 from akpca.hebbian.kernel import ladder
 from akpca.kernels import RBF

@@ -5,7 +5,8 @@ import pytest
 from scipy.optimize import check_grad
 from scipy.special import expit
 
-from akpca import load_dataset, pca, reconstruction_error, reference
+from akpca import load_dataset, pca, reconstruction_error
+from akpca.book import reference
 
 DIGITS = load_dataset("digits").X
 SIZES = (5, 4, 2)  # samples, features, components

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from akpca.mocap import bone_directions, joint_positions, read_amc, read_asf
+from akpca.book.mocap import (
+    bone_directions,
+    joint_positions,
+    load_cmu_walk,
+    read_amc,
+    read_asf,
+)
 
 # The hand is listed before the arm that it hangs on. The arm's joint axes are turned by 90 degrees
 # about z, so that its rx turns about the world's y.
@@ -313,3 +319,34 @@ def test_motion_must_fit_the_skeleton(small):
         bone_directions(skeleton, {**frames, "arm": np.zeros((4, 1))})
     with pytest.raises(ValueError, match="0 values per frame for root, the skeleton needs 6"):
         joint_positions(skeleton, {"arm": frames["arm"], "hand": frames["hand"]})
+
+
+def test_cmu_walk_from_folder(tmp_path, monkeypatch):
+    """A row is the x, y and z of each bone's direction in one frame."""
+    monkeypatch.setenv("AKPCA_DATA", str(tmp_path))
+    (tmp_path / "mocap").mkdir()
+    bone = "begin\nname {}\ndirection {}\nlength 1\naxis 0 0 0 XYZ\nend\n"
+    (tmp_path / "mocap" / "02.asf").write_text(
+        ":root\norder TX TY TZ RX RY RZ\n:bonedata\n"
+        + bone.format("up", "0 1 0")
+        + bone.format("out", "0 0 1")
+        + ":hierarchy\nbegin\nroot up out\nend\n"
+    )
+    (tmp_path / "mocap" / "02_01.amc").write_text("1\nroot 0 0 0 0 0 0\n2\nroot 0 0 0 90 0 0\n")
+    skeleton, directions = load_cmu_walk()
+    assert skeleton.names == ("up", "out")
+    rows = directions.reshape(2, 6)
+    np.testing.assert_allclose(rows, [[0, 1, 0, 0, 0, 1], [0, 0, 1, 0, -1, 0]], atol=1e-15)
+
+
+def test_motion_of_another_skeleton_names_both_files(tmp_path, monkeypatch):
+    """A motion that does not fit the skeleton is told with the names of both files."""
+    monkeypatch.setenv("AKPCA_DATA", str(tmp_path))
+    (tmp_path / "mocap").mkdir()
+    bone = "begin\nname up\ndirection 0 1 0\nlength 1\naxis 0 0 0 XYZ\nend\n"
+    (tmp_path / "mocap" / "02.asf").write_text(
+        f":root\norder TX TY TZ RX RY RZ\n:bonedata\n{bone}:hierarchy\nbegin\nroot up\nend\n"
+    )
+    (tmp_path / "mocap" / "02_01.amc").write_text("1\nroot 0 0 0 0 0 0\nleg 1\n")
+    with pytest.raises(ValueError, match=r"02_01\.amc does not fit .*02\.asf: .* leg"):
+        load_cmu_walk()

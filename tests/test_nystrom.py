@@ -12,7 +12,8 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.kernel_approximation import Nystroem
 
-from akpca import KernelPCA, pca, reference
+from akpca import KernelPCA, pca
+from akpca.book import reference
 from akpca.kernels import RBF, Polynomial, Sigmoid, make_kernel
 from akpca.nystrom import NystromKernelPCA
 from akpca.operators import KernelOperator, MatrixOperator

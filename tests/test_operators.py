@@ -10,7 +10,8 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 from threadpoolctl import threadpool_limits
 
-from akpca import KernelOperator, operators, reference
+from akpca import KernelOperator, operators
+from akpca.book import reference
 from akpca.kernels import RBF, Chi2, Cosine, Laplacian, Linear, Polynomial, Sigmoid
 from akpca.operators import FeatureOperator, MatrixOperator, has_features
 

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from akpca.book.parameters import check_parameters
 from akpca.datasets import Dataset, add_gaussian_noise, add_speckle, balanced_split, generator
-from akpca.parameters import check_number, check_parameters
+from akpca.parameters import check_number
 
 CELL = """
 dataset: str = "digits"

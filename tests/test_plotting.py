@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from akpca import plotting
+from akpca.book import plotting
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,8 @@ from sklearn import decomposition
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
-from akpca import KernelPCA, NystromKernelPCA, pca, preimage, reference
+from akpca import KernelPCA, NystromKernelPCA, pca, preimage
+from akpca.book import reference
 from akpca.kernel_code import KernelCode
 from akpca.kernels import RBF, Chi2, Cosine, Laplacian, Linear, Polynomial
 from akpca.preimage import (

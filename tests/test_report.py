@@ -14,8 +14,8 @@ import pytest
 from sklearn.decomposition import PCA
 
 from akpca import pca, reconstruction_error
-from akpca.experiments import report
-from akpca.experiments.report import (
+from akpca.book.experiments import report
+from akpca.book.experiments.report import (
     COLUMNS,
     REPORT_METHODS,
     Comparison,
@@ -31,7 +31,7 @@ from akpca.experiments.report import (
     photo_plan,
     run,
 )
-from akpca.experiments.tables import ResultTable
+from akpca.book.experiments.tables import ResultTable
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMITTED = ROOT / "notebooks" / report.RESULTS

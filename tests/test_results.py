@@ -9,7 +9,7 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 
 import akpca
-from akpca.rerun import declared_parameters, emit_results, results, versions
+from akpca.book.rerun import declared_parameters, emit_results, results, versions
 
 
 def cell(source, *tags, outputs=()):
@@ -126,7 +126,7 @@ def test_runs_without_results_are_left_out(tmp_path):
 
 def test_a_single_notebook_is_a_folder_of_one(tmp_path):
     write_run(tmp_path / "a.ipynb", {}, {"error": 1})
-    assert list(akpca.results(tmp_path / "a.ipynb").index) == ["a.ipynb"]
+    assert list(results(tmp_path / "a.ipynb").index) == ["a.ipynb"]
 
 
 def test_what_is_missing_is_named(tmp_path, monkeypatch):

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import tomllib
 from pathlib import Path
 
 import nbformat
@@ -15,12 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import akpca
-from akpca import __main__ as command_line
+from akpca.book.rerun import Parameter, figure, notebooks, results, running, sweeping
+from akpca.book.rerun import command as command_line
+from akpca.book.rerun.values import UsageError, grid_values, run_values, to_value
 from akpca.datasets import load_dataset
-from akpca.rerun import Parameter, figure, notebooks, running, sweeping
-from akpca.rerun.doctor import PACKAGES
-from akpca.rerun.values import UsageError, grid_values, run_values, to_value
 
 ROOT = Path(akpca.__file__).parent.parent
 TINY = """k: int = 1  # size
@@ -322,7 +319,7 @@ def test_the_grid_has_all_combinations(tiny, tmp_path, monkeypatch):
     assert tasks[0].label == "tiny k=1 seed=0"
 
 
-# ------------------------------------------------------------------------------ list and doctor
+# ------------------------------------------------------------------------------ list
 
 
 def test_list_has_every_chapter_with_question_and_parameters(capsys):
@@ -337,39 +334,6 @@ def test_list_has_every_chapter_with_question_and_parameters(capsys):
 def test_list_of_one_chapter_explains_its_parameters(capsys):
     assert command_line.main(["list", "9"]) == 0
     assert re.search(r"n_components +int +10 +size of the code\n", capsys.readouterr().out)
-
-
-def test_doctor_knows_packages_data_and_threads(capsys, monkeypatch, tmp_path):
-    """What is there has a version or a path, and what is not has advice."""
-    (tmp_path / "usps.npz").write_bytes(b"")
-    monkeypatch.setenv("AKPCA_DATA", str(tmp_path))
-    assert command_line.main(["doctor"]) == 0
-    text = capsys.readouterr().out
-    assert f"numpy {np.__version__}" in text
-    assert re.search(r"BLAS: \w+ .*, \d+ threads", text)
-    assert re.search(r"digits +found", text)
-    assert re.search(rf"usps +found: {re.escape(str(tmp_path))}", text)
-    assert re.search(r"mnist +not found: .*Put mnist.npz", text)
-    assert "Ready" in text
-
-
-def test_doctor_says_what_to_install(capsys, monkeypatch):
-    from akpca.rerun import doctor
-
-    monkeypatch.setitem(doctor.PACKAGES, "notebooks", ("papermill", "no-such-package"))
-    assert command_line.main(["doctor"]) == 1
-    text = capsys.readouterr().out
-    assert 'missing: no-such-package; pip install "akpca[notebooks]"' in text
-    assert "Not ready" in text
-
-
-def test_doctor_asks_for_the_packages_of_the_project():
-    """The lists in pyproject.toml and here are the same."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    declared = {"": project["dependencies"], **project["optional-dependencies"]}
-    for extra, names in PACKAGES.items():
-        wanted = [re.match(r"[\w-]+", entry)[0] for entry in declared[extra]]
-        assert sorted(names) == sorted(name for name in wanted if name != "akpca")
 
 
 # ------------------------------------------------------------------------------------- figure
@@ -437,7 +401,7 @@ def test_run_prints_where_the_output_is(tiny, tmp_path):
     output = folder / result.stdout.strip().splitlines()[-1].rpartition(": ")[2]
     assert output.parent == folder / "new" / "runs"
     assert [path.name for path in output.parent.iterdir()] == [output.name]
-    row = akpca.results(output).iloc[0]
+    row = results(output).iloc[0]
     assert (row["chapter"], row["k"], row["sizes"]) == ("tiny", 3, [4, 5])
     assert (row["third"], row["total"]) == (1 / 6, 9)
     assert "100%" in result.stderr
@@ -451,7 +415,7 @@ def test_what_a_failed_run_has_done_is_kept(tiny, tmp_path):
     assert "k is 99" in result.stderr
     assert "runs/tiny-k=99.failed.ipynb" in result.stderr
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["tiny-k=99.failed.ipynb"]
-    assert akpca.results(tmp_path / "runs").empty
+    assert results(tmp_path / "runs").empty
 
 
 def wait_for(condition, seconds=120):
@@ -554,7 +518,7 @@ def test_own_data_run_through_chapters(chapter, complete, tmp_path):
     said = "".join(o.get("text", "") for cell in cells for o in cell.get("outputs", []))
     assert ("mine.npz has no labels y" in said) == (not complete)
     assert ("mine.npz has no image_shape" in said) == (not complete)
-    row = akpca.results(output).iloc[0]
+    row = results(output).iloc[0]
     assert row["chapter"] == chapter
     errors = row.filter(like="error").to_numpy(float)
     assert len(errors) >= 2

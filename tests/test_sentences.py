@@ -2,7 +2,16 @@
 
 import pytest
 
-from akpca.sentences import Sentences, bullets, compare, enumerated, ranking, say, source, table
+from akpca.book.sentences import (
+    Sentences,
+    bullets,
+    compare,
+    enumerated,
+    ranking,
+    say,
+    source,
+    table,
+)
 
 
 def test_notebooks_show_markdown_and_terminals_the_text():

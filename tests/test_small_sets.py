@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from akpca import KernelHebbian
-from akpca.experiments import ResultTable, excess_error_curve, kha_claims
-from akpca.experiments import small_sets as sets
+from akpca.book.experiments import ResultTable, excess_error_curve, kha_claims
+from akpca.book.experiments import small_sets as sets
 from akpca.hebbian import make_gain
 from akpca.kernels import RBF
 from akpca.operators import MatrixOperator

@@ -27,18 +27,17 @@ from akpca import (
     pca,
     reconstruction_error,
     relative_error,
-    results,
 )
+from akpca.book.experiments import excess_error_curve, optimal_error
+from akpca.book.rerun import emit_results, results
 from akpca.datasets import add_gaussian_noise, add_speckle, balanced_split, scale_by_max_norm
 from akpca.eigen import leading_eigenpairs
-from akpca.experiments import excess_error_curve, optimal_error
 from akpca.hebbian import Annealing, Constant, Gain, MetaDescent, make_gain
 from akpca.kernels import RBF, Kernel, Linear, Polynomial
 from akpca.operators import MatrixOperator
 from akpca.parameters import check_number
 from akpca.preimage import RidgePreimage
 from akpca.progress import FitProgress
-from akpca.rerun import emit_results
 
 Array = NDArray[np.float64]
 

@@ -847,7 +847,7 @@ def plot_pass_panels(
     return fig
 
 
-#: Line style of the methods of `akpca.experiments.report`: the report's own have solid lines.
+#: Line style of the methods of `akpca.book.experiments.report`: the report's own have solid lines.
 REPORT_STYLES: dict[str, dict] = {
     "PCA": METHOD_STYLES["PCA"],
     "kernel PCA": METHOD_STYLES["kernel PCA"],
@@ -1089,7 +1089,7 @@ def animate_skeletons(
     return file.getvalue()
 
 
-#: Line style of the methods of `akpca.experiments.streaming`.
+#: Line style of the methods of `akpca.book.experiments.streaming`.
 STREAM_STYLES: dict[str, dict] = {
     "IncrementalKernelPCA, budget": {"color": BLACK, "marker": "*", "markersize": 9},
     "KernelStream, budget": {"color": RED, "marker": "v"},

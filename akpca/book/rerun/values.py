@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from akpca.rerun.notebooks import Parameter
+from akpca.book.rerun.notebooks import Parameter
 
 __all__ = ["UsageError", "describe", "grid_values", "nearest", "run_values", "to_value"]
 

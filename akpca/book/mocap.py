@@ -28,12 +28,22 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-__all__ = ["Skeleton", "bone_directions", "joint_positions", "read_amc", "read_asf"]
+from ..datasets import data_folder
+
+__all__ = [
+    "Skeleton",
+    "bone_directions",
+    "joint_positions",
+    "load_cmu_walk",
+    "read_amc",
+    "read_asf",
+]
 
 _ROTATIONS = ("rx", "ry", "rz")
 _TRANSLATIONS = ("tx", "ty", "tz")
@@ -180,6 +190,26 @@ def bone_directions(skeleton: Skeleton, frames: dict[str, np.ndarray]) -> np.nda
     chains = [[own[i] for i in _chain(skeleton, name)] for name in skeleton.names]
     Q = np.stack([reduce(np.matmul, chain, root) for chain in chains], axis=1)
     return (Q @ skeleton.directions[:, :, None])[..., 0]
+
+
+def load_cmu_walk() -> tuple[Skeleton, np.ndarray]:
+    """Return subject 02, trial 01 of CMU motion capture: 30 bones in 343 frames of a walk.
+
+    The files ``mocap/02.asf`` and ``mocap/02_01.amc`` (mocap.cs.cmu.edu, funded by NSF EIA-0196217)
+    are read from the folder ``AKPCA_DATA``. The second result is that of `bone_directions`.
+    """
+    folder = data_folder()
+    asf, amc = ((folder or Path()) / "mocap" / name for name in ("02.asf", "02_01.amc"))
+    if folder is None or not (asf.is_file() and amc.is_file()):
+        raise FileNotFoundError(
+            "the walk is not there: put mocap/02.asf and mocap/02_01.amc into a folder, and name "
+            "that folder in the environment variable AKPCA_DATA"
+        )
+    skeleton, frames = read_asf(asf), read_amc(amc)
+    try:
+        return skeleton, bone_directions(skeleton, frames)
+    except ValueError as error:
+        raise ValueError(f"{amc} does not fit {asf}: {error}") from error
 
 
 def joint_positions(

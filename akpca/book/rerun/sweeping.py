@@ -18,9 +18,9 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akpca.rerun.results import run_of, to_frame
-from akpca.rerun.running import Outcome, Task, output_name, run_task
-from akpca.rerun.values import UsageError
+from akpca.book.rerun.results import run_of, to_frame
+from akpca.book.rerun.running import Outcome, Task, output_name, run_task
+from akpca.book.rerun.values import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,11 +14,11 @@ from functools import cached_property
 
 import numpy as np
 
-from ..eigen import leading_eigenpairs
-from ..kernel_code import KernelCode
-from ..kernels import RBF
-from ..operators import MatrixOperator
-from ..preimage import Preimage
+from ...eigen import leading_eigenpairs
+from ...kernel_code import KernelCode
+from ...kernels import RBF
+from ...operators import MatrixOperator
+from ...preimage import Preimage
 from .small_sets import Problem
 
 __all__ = ["Samples"]

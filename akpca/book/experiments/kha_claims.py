@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..hebbian import Gain
+from ...hebbian import Gain
 from . import digits, image_claims
 from .hebbian import TUNED, Task
 from .small_sets import (

@@ -20,16 +20,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..hebbian import (
+from ...hebbian import (
     Annealing,
     Gain,
     HebbianProgress,
     kernel_reconstruction_error,
     make_gain,
 )
-from ..incremental import IncrementalKernelPCA
-from ..operators import MatrixOperator
-from ..progress import progress_bar
+from ...incremental import IncrementalKernelPCA
+from ...operators import MatrixOperator
+from ...progress import progress_bar
 from .hebbian import excess_error_curve, optimal_error, tune_gain
 from .tables import ResultTable
 from .verdicts import Comparison

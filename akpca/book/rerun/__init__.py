@@ -6,9 +6,8 @@
 - `sweeping`: all combinations of some parameters, on this machine or on a dask cluster
 - `results`: the numbers that a notebook hands out, and those of many runs as a data frame
 - `figure`: the results of a sweep as a figure
-- `doctor`: what is installed and what is missing
 
-The commands are in `akpca.__main__`. Papermill, pandas and matplotlib are imported when needed.
+The commands are in `command`. Papermill, pandas and matplotlib are imported when needed.
 """
 
 from .notebooks import Parameter, declared_parameters, read_notebook

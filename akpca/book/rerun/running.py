@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from akpca.rerun.notebooks import (
+from akpca.book.rerun.notebooks import (
     chapters,
     declared_parameters,
     read_notebook,
     source_of,
     tagged_cell,
 )
-from akpca.rerun.values import UsageError, nearest
+from akpca.book.rerun.values import UsageError, nearest
 
 __all__ = [
     "Outcome",

@@ -23,16 +23,16 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.utils import gen_batches
 
-from ..datasets import load_dataset
-from ..eigen import block_krylov
-from ..hebbian import DivergenceError, Gain, KernelHebbian, make_gain
-from ..hebbian.kernel import KernelState, ladder, run_pass, start_state
-from ..incremental import IncrementalKernelPCA
-from ..kernels import RBF
-from ..nystrom import NystromKernelPCA
-from ..operators import KernelOperator, MatrixOperator
-from ..parameters import check_number
-from ..progress import progress_bar
+from ...datasets import load_dataset
+from ...eigen import block_krylov
+from ...hebbian import DivergenceError, Gain, KernelHebbian, make_gain
+from ...hebbian.kernel import KernelState, ladder, run_pass, start_state
+from ...incremental import IncrementalKernelPCA
+from ...kernels import RBF
+from ...nystrom import NystromKernelPCA
+from ...operators import KernelOperator, MatrixOperator
+from ...parameters import check_number
+from ...progress import progress_bar
 from .tables import ResultTable, folder_of_results
 from .verdicts import Comparison, Finding
 

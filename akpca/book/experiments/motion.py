@@ -18,11 +18,11 @@ from functools import cached_property
 
 import numpy as np
 
-from ..datasets import RandomLike, dataset_files, generator, load_dataset
-from ..hebbian import Gain, HebbianProgress
-from ..mocap import Skeleton, bone_directions, read_asf
-from ..parameters import check_number
-from ..preimage import FixedPointPreimage
+from ...datasets import RandomLike, generator
+from ...hebbian import Gain, HebbianProgress
+from ...parameters import check_number
+from ...preimage import FixedPointPreimage
+from ..mocap import Skeleton, bone_directions, load_cmu_walk
 from .projections import Samples
 from .small_sets import Measure, follow_all, kept_passes
 from .tables import ResultTable
@@ -102,9 +102,7 @@ class Walk:
             return cls.synthetic(n_frames)
         if name != "cmu_walk":
             raise ValueError(f"{name=} must be one of {', '.join(WALKS)}")
-        X = load_dataset(name).X
-        path = dataset_files(name)[1].split(", ")[0]
-        return cls(read_asf(path), X.reshape(len(X), -1, 3))
+        return cls(*load_cmu_walk())
 
     @classmethod
     def synthetic(cls, n_frames: int = 343, *, n_steps: float = 2.6) -> Walk:

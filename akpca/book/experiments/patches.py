@@ -20,10 +20,10 @@ import numpy as np
 from sklearn.datasets import load_sample_image
 from sklearn.decomposition import PCA
 
-from ..datasets import add_gaussian_noise
-from ..hebbian import Gain, HebbianProgress, make_gain
-from ..parameters import check_number
-from ..preimage import Preimage, RidgePreimage
+from ...datasets import add_gaussian_noise
+from ...hebbian import Gain, HebbianProgress, make_gain
+from ...parameters import check_number
+from ...preimage import Preimage, RidgePreimage
 from .projections import Samples
 from .small_sets import TABLE_1, Measure, Study, follow, follow_all, kept_passes, merge_once
 from .tables import ResultTable

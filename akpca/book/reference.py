@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import expit, logit
 
-from .datasets import RandomLike, generator
+from ..datasets import RandomLike, generator
 
 __all__ = [
     "akpca_matrix",

@@ -16,12 +16,12 @@ from collections.abc import Iterable
 import numpy as np
 from sklearn.cluster import KMeans
 
-from ..datasets import Dataset
-from ..eigen import leading_eigenpairs
-from ..hebbian import Gain, HebbianProgress, make_gain
-from ..kernels import RBF, Linear
-from ..metrics import variation_of_information
-from ..operators import MatrixOperator, NormalizedOperator
+from ...datasets import Dataset
+from ...eigen import leading_eigenpairs
+from ...hebbian import Gain, HebbianProgress, make_gain
+from ...kernels import RBF, Linear
+from ...metrics import variation_of_information
+from ...operators import MatrixOperator, NormalizedOperator
 from .small_sets import ACCELERATED, TABLE_1, Measure, Problem, Study, alike, below
 from .tables import ResultTable
 from .verdicts import Finding

@@ -123,7 +123,7 @@ def _comments(source: str) -> dict[int, str]:
 
 def notebooks_folder() -> Path:
     """Return the folder with the chapters: beside the package, or in the current folder."""
-    beside = Path(__file__).resolve().parents[2] / "notebooks"
+    beside = Path(__file__).resolve().parents[3] / "notebooks"
     for folder in (beside, Path.cwd() / "notebooks"):
         if any(folder.glob(CHAPTERS)):
             return folder

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ..hebbian import Gain
+from ...hebbian import Gain
 from ..sentences import Sentences, bullets, enumerated, table
 from . import kha_claims, motion
 from .digits import CLUSTERING, EXACT, GROUPED, RANDOM
@@ -81,7 +81,7 @@ def _everywhere(studies: Studies, experiment: str) -> dict[str, tuple[Study, str
 def panels(
     studies: Studies, experiment: str, parts: Iterable[str] | None = None
 ) -> dict[str, Curves]:
-    """Return 'label: part' -> excess errors, for :func:`akpca.plotting.plot_pass_panels`.
+    """Return 'label: part' -> excess errors, for :func:`akpca.book.plotting.plot_pass_panels`.
 
     Those below 1e-6, of one merge, are drawn there, so that the others have most of the axis.
     """

@@ -23,7 +23,7 @@ def folder_of_results(name: str) -> Path:
     can't tell where it lies. Without any, it is the one that would be in the working directory.
     """
     part = Path("results") / name
-    here, package = Path.cwd(), Path(__file__).resolve().parents[2]
+    here, package = Path.cwd(), Path(__file__).resolve().parents[3]
     for place in (here, *here.parents, package):
         for folder in (place / part, place / "notebooks" / part):
             if folder.is_dir():

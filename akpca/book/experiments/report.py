@@ -34,21 +34,21 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ..autoencoding import AKPCA, Autoencoder, DataSpanAKPCA
-from ..datasets import (
+from ...autoencoding import AKPCA, Autoencoder, DataSpanAKPCA
+from ...datasets import (
     add_gaussian_noise,
     add_speckle,
     balanced_split,
     load_dataset,
     scale_by_max_norm,
 )
-from ..kernel_pca import KernelPCA
-from ..kernels import RBF
-from ..metrics import reconstruction_error
-from ..nystrom import NystromKernelPCA
-from ..preimage import kernel_ridge
-from ..progress import progress_bar
-from ..threads import one_blas_thread
+from ...kernel_pca import KernelPCA
+from ...kernels import RBF
+from ...metrics import reconstruction_error
+from ...nystrom import NystromKernelPCA
+from ...preimage import kernel_ridge
+from ...progress import progress_bar
+from ...threads import one_blas_thread
 from .tables import ResultTable, folder_of_results
 from .verdicts import Comparison, Finding
 

@@ -19,8 +19,8 @@ from scipy.linalg import issymmetric
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
-from ..eigen import leading_eigenpairs
-from ..hebbian import (
+from ...eigen import leading_eigenpairs
+from ...hebbian import (
     Annealing,
     DivergenceError,
     Gain,
@@ -29,10 +29,10 @@ from ..hebbian import (
     kernel_reconstruction_error,
     make_gain,
 )
-from ..operators import MatrixOperator
-from ..parameters import check_number
-from ..progress import progress_bar
-from ..threads import matmul, one_blas_thread
+from ...operators import MatrixOperator
+from ...parameters import check_number
+from ...progress import progress_bar
+from ...threads import matmul, one_blas_thread
 
 __all__ = [
     "FEW_PASSES",

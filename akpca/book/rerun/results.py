@@ -23,7 +23,7 @@ import scipy
 import sklearn
 import threadpoolctl
 
-from akpca.rerun.notebooks import declared_parameters, read_notebook, tagged_cell
+from akpca.book.rerun.notebooks import declared_parameters, read_notebook, tagged_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +78,7 @@ def emit_results(**values: Any) -> Results:
 
     Examples
     --------
-    >>> from akpca.rerun import emit_results
+    >>> from akpca.book.rerun import emit_results
     >>> dict(emit_results(error={"PCA": 0.25, "kernel PCA": 0.2}, sizes=(5, 10)))
     {'error_pca': 0.25, 'error_kernel_pca': 0.2, 'sizes': [5, 10]}
     """

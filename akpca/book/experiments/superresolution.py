@@ -17,10 +17,10 @@ from functools import cached_property
 import numpy as np
 from scipy.ndimage import zoom
 
-from ..datasets import Dataset, generator, load_dataset
-from ..hebbian import Gain, HebbianProgress
-from ..metrics import relative_error
-from ..preimage import Preimage, RidgePreimage
+from ...datasets import Dataset, generator, load_dataset
+from ...hebbian import Gain, HebbianProgress
+from ...metrics import relative_error
+from ...preimage import Preimage, RidgePreimage
 from .projections import Samples
 from .small_sets import Measure, follow_all, kept_passes
 from .tables import ResultTable

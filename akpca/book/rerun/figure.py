@@ -39,7 +39,7 @@ def draw_sweep(
     """
     from matplotlib.figure import Figure
 
-    from akpca import plotting
+    from akpca.book import plotting
 
     plotting.use_style()
     axis, *others = [name for name in swept if name != "seed"] or list(swept)

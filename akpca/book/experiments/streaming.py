@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.ndimage import affine_transform
 
-from ..datasets import load_dataset
-from ..hebbian import KernelStream
-from ..incremental import IncrementalKernelPCA
-from ..kernel_pca import KernelPCA
-from ..kernels import RBF, Kernel, center_in_place
-from ..nystrom import NystromKernelPCA
+from ...datasets import load_dataset
+from ...hebbian import KernelStream
+from ...incremental import IncrementalKernelPCA
+from ...kernel_pca import KernelPCA
+from ...kernels import RBF, Kernel, center_in_place
+from ...nystrom import NystromKernelPCA
 from .hebbian import optimal_error
 from .tables import ResultTable
 
