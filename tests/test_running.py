@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import akpca
 from akpca.book.rerun import Parameter, figure, notebooks, results, running, sweeping
 from akpca.book.rerun import command as command_line
 from akpca.book.rerun.values import UsageError, grid_values, run_values, to_value
