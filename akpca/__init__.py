@@ -46,7 +46,7 @@ constructors                what is learned, kernel, solver, length, regularisat
 =========================== ======================================================================
 """
 
-from .autoencoding import AKPCA, Autoencoder, DataSpanAKPCA
+from .autoencoding import AKPCA, Autoencoder, DataSpanAKPCA, RidgeAutoencoder
 from .datasets import Dataset, dataset_names, load_dataset
 from .hebbian import DivergenceError, GeneralizedHebbian, KernelHebbian, KernelStream
 from .incremental import IncrementalKernelPCA
@@ -72,6 +72,7 @@ __all__ = [
     "KernelStream",
     "LinearCode",
     "NystromKernelPCA",
+    "RidgeAutoencoder",
     "dataset_names",
     "load_dataset",
     "pca",

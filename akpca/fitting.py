@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import _param_validation, check_array
 from sklearn.utils._param_validation import StrOptions
 
-__all__ = ["FLOATS", "Encoder", "Interval", "StrOptions", "check_codes", "fit_method"]
+__all__ = ["FLOATS", "Encoder", "Interval", "StrOptions", "check_codes", "fit_method", "moved"]
 
 # Types of samples and codes: what is of the second stays so, all else becomes the first.
 FLOATS = [np.float64, np.float32]
@@ -91,3 +91,18 @@ def fit_method(method: Method) -> Method:
             raise
 
     return cast(Method, whole)
+
+
+def moved(names: dict[str, str]) -> Callable[[Method], Method]:
+    """Decorate a constructor: a parameter that is gone is refused with what to use instead."""
+
+    def decorate(init):
+        @wraps(init)
+        def checked(self, *args, **kwargs):
+            for name in names.keys() & kwargs.keys():
+                raise TypeError(f"{type(self).__name__} has no parameter {name}: {names[name]}")
+            init(self, *args, **kwargs)
+
+        return cast(Method, checked)
+
+    return decorate

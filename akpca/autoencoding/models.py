@@ -33,7 +33,7 @@ from ..pca import principal_axes
 from ..threads import one_blas_thread
 from . import objectives
 
-__all__ = ["DenseModel", "Span", "SpanModel", "best_factors", "score"]
+__all__ = ["DenseModel", "Span", "SpanModel", "mean_error"]
 
 # From so many components on it is cheaper to form M once for a batch, which makes products cheaper
 # by a factor of about k / 3; in training, where there are about ten products, and in decoding.
@@ -63,9 +63,6 @@ class _Model:
     constant. `root_size` is the root of the number of entries of a component, and `flops` counts
     the operations of a product, per sample.
     """
-
-    # codes grow with samples to this power
-    degree = 2
 
     def __init__(self, params, k, D, n_axes, direction, towards):
         self.params, self.n_components, self.n_axes = params, k, n_axes
@@ -99,12 +96,6 @@ class _Model:
                 Z_hat, ratios = objectives.decode(product(Y[rows]), start, towards=towards, tol=tol)
             yield rows, Z_hat * roots[rows], ratios
 
-    def record_gradients(self, Z: np.ndarray, loss: Callable, seen: list, params: list) -> list:
-        """Return the gradients of `gradients`, and append its losses and eigenvectors to a list."""
-        losses, gradients, vectors = self.gradients(Z, loss, params)
-        seen.append((losses, vectors))
-        return gradients
-
     def astype(self, dtype: np.dtype) -> _Model:
         """Return the model in another precision; itself, if it is in this one."""
         return self if self.params[0].dtype == dtype else self.copy(dtype)
@@ -127,34 +118,28 @@ class DenseModel(_Model):
 
     @classmethod
     def start(
-        cls, Z, k: int, *, offset, random=False, corner=False, towards=None, random_state=None
+        cls, Z, k: int, *, offset, random=False, towards=None, random_state=None
     ) -> DenseModel:
         """Return PCA with an offset, uncentred degree-2 kernel PCA without, or random matrices.
 
         Without an offset, A_j = B_j = sum_i alpha_ij z_i z_i^T is the j-th component of kernel PCA,
         of Frobenius norm 1. With one, let c be the constant coordinate of samples, e its axis and
         a_j the principal axes: A_j = sqrt(2) sym(a_j e^T) gives the code y_j = sqrt(2) c a_j.x,
-        B_j = gamma A_j, and B_0 = c^2 (e e^T + beta sum_j a_j a_j^T). The decoder answers a
-        multiple of PCA's answer x-hat, which should be x-hat itself, whatever its norm r:
-
-            1 / (1 - beta) (gamma r) (1 - (2 + beta) / 2 (gamma r)^2 / ((1 - beta) c)^2 + ...)
-
-        By gamma = 1 - beta that is right for large c, and beta = -2 takes away the next term too.
-        With `corner`, both are chosen to come nearest to PCA; else beta is 0, as this corner makes
-        the start as good as PCA but holds the quadratic terms back. Where samples have fewer than
-        k components, the rest of B is 0 and that of A random.
+        B_j = gamma A_j, and B_0 = c^2 e e^T, where gamma makes the decoder's answer, a multiple of
+        PCA's, come nearest to it. Where samples have fewer than k components, the rest of B is 0
+        and that of A random.
         """
         rng = check_random_state(random_state)
         direction, towards = _directions(Z, offset, towards)
         D = Z.shape[1]
-        B_0 = np.zeros((D, 1, D), Z.dtype)
         if random:
             A, B = (_random_symmetric(D, k, Z.dtype, rng) for _ in range(2))
         elif offset:
-            A, B, B_0[:-1, 0, :-1] = _pca_start(Z, k, rng, corner)
+            A, B = _pca_start(Z, k, rng)
         else:
             A, B = _kpca_start(Z, k, rng)
         if offset:
+            B_0 = np.zeros((D, 1, D), Z.dtype)
             B_0[-1, 0, -1] = float(Z[0, -1]) ** 2
             B = np.concatenate([B, B_0], axis=1)
         return cls(A, B, direction=direction, towards=towards)
@@ -163,14 +148,13 @@ class DenseModel(_Model):
         """Return the products with M_i = sum_j y_ij B_j, plus B_0."""
         return _dense_product(self.params[1], Y, form=False)
 
-    def gradients(self, Z: np.ndarray, loss: Callable, params: list | None = None) -> Gradients:
+    def gradients(self, Z: np.ndarray, loss: Callable) -> Gradients:
         """Return the losses of a batch, the gradients of their mean, and eigenvectors (b, D).
 
         The loss takes the products with the M_i and returns ``(losses, P, V)``, such as
-        ``partial(objectives.spectral, X=Z, start=start)``. Gradients are taken at `params`, if
-        given, or at those of the model.
+        ``partial(objectives.spectral, X=Z, start=start)``.
         """
-        A, B = self.params if params is None else params
+        A, B = self.params
         (b, d), k = Z.shape, A.shape[1]
         Y = _with_constant(_codes(A, Z), B.shape[1])
         form = B.shape[1] >= FORM_IN_TRAINING and b * d * d <= FORMED_SIZE
@@ -192,14 +176,6 @@ class DenseModel(_Model):
         params = ((p + p.transpose(2, 1, 0)).astype(dtype) / 2 for p in self.params)
         return DenseModel(*params, direction=self.direction, towards=self.towards)
 
-    def turned(self, coordinates) -> DenseModel:
-        """Return the model in features, by the axes of a :class:`.coordinates.Coordinates`."""
-        turned = (coordinates.matrices(self.matrices(p)).transpose(1, 0, 2) for p in self.params)
-        r, end = self.n_axes, self.direction[self.n_axes :]
-        direction = np.append(coordinates.axes @ self.direction[:r], end).astype(end.dtype)
-        towards = direction if len(end) else None
-        return DenseModel(*map(np.ascontiguousarray, turned), direction=direction, towards=towards)
-
     def _encoder(self):
         return partial(_codes, self.params[0])
 
@@ -216,13 +192,12 @@ class Span:
     together are the `n_atoms` atoms, which span `size` dimensions.
 
     The `basis`, shape (m, r), is U Lambda^(-1/2) of the eigenpairs of the kernel matrix, whose
-    entries are (z_i.z_j)^2. It keeps the directions of the `rank` largest eigenvalues; None is all
-    that are above rounding. Features that never vary, according to `varies`, shape (d,), get no
-    terms: Adam would follow their gradients, however small, which are nothing but rounding and
-    unfinished eigenvectors.
+    entries are (z_i.z_j)^2. It keeps all directions whose eigenvalues are above rounding. Features
+    that never vary, according to `varies`, shape (d,), get no terms: Adam would follow their
+    gradients, however small, which are nothing but rounding and unfinished eigenvectors.
     """
 
-    def __init__(self, landmarks: np.ndarray, *, constant: bool, rank=None, varies=None) -> None:
+    def __init__(self, landmarks: np.ndarray, *, constant: bool, varies=None) -> None:
         m, d = landmarks.shape
         if varies is not None:
             landmarks = landmarks * varies
@@ -232,7 +207,7 @@ class Span:
         values, vectors = linalg.eigh(K, overwrite_a=True, driver="evd", check_finite=False)
         values, vectors = values[::-1], vectors[:, ::-1]
         above = values > RANK_FLOOR[landmarks.dtype] * max(values[0], 0)
-        kept = min(int(np.sum(above)), m if rank is None else rank)
+        kept = int(np.sum(above))
         self.basis = (vectors[:, :kept] / np.sqrt(values[:kept])).astype(landmarks.dtype, order="C")
         free = d + 1 if constant else 0
         self.size, self.n_atoms = kept + free, m + free
@@ -328,7 +303,7 @@ class Span:
 
     def pca(self, X: np.ndarray, k: int, random_state=None) -> tuple[np.ndarray, float]:
         """Return PCA as rows of coordinates, and gamma: see `DenseModel.start`."""
-        axes, gamma, _ = _principal(X, k, random_state)
+        axes, gamma = _principal(X, k, random_state)
         inner = np.zeros((axes.shape[1], self.n_atoms), X.dtype)  # orthogonal to the z_i z_i^T
         inner[:, len(self.landmarks) : -1] = axes.T if self.varies is None else axes.T * self.varies
         return self.coordinates(inner), gamma
@@ -367,9 +342,9 @@ class SpanModel(_Model):
         """Return the products with M_i = sum_j y_ij B_j, plus B_0."""
         return self._product(self.span.expand(self.params[1]), Y)
 
-    def gradients(self, Z: np.ndarray, loss: Callable, params: list | None = None) -> Gradients:
+    def gradients(self, Z: np.ndarray, loss: Callable) -> Gradients:
         """Return the losses of a batch and the gradients of their mean: `DenseModel.gradients`."""
-        H, G = self.params if params is None else params
+        H, G = self.params
         span, b, k = self.span, len(Z), len(H)
         H_atoms, G_atoms = span.expand(H), span.expand(G)
         K = span.inner(Z, Z)
@@ -409,33 +384,29 @@ class SpanModel(_Model):
         return partial(self._product, coefficients), block, 100 * self.flops
 
 
-def best_factors(norms: np.ndarray, c: float, corner=False) -> tuple[float, float, float]:
-    """Return gamma and beta of `DenseModel.start`, and the mean squared error that they leave."""
+def _best_factor(norms, c):
+    """Return the gamma of `DenseModel.start` for PCA's answers of these norms."""
     if not norms.any():
-        return 1.0, 0.0, 0.0
+        return 1.0
     norms = norms.astype(np.float64)
 
-    def error(factors):
-        gamma, beta = factors if corner else (*factors, 0.0)
+    def error(gamma):
         # the decoder is an eigenproblem of size 2
-        side, block = c * gamma * norms, beta * c**2
-        value = (block + c**2) / 2 + np.hypot((c**2 - block) / 2, side)
-        decoded = np.sqrt(value) * side / np.hypot(side, value - block)
+        side = c * gamma * norms
+        value = c**2 / 2 + np.hypot(c**2 / 2, side)
+        decoded = np.sqrt(value) * side / np.hypot(side, value)
         return np.mean((decoded - norms) ** 2)
 
-    found = minimize(error, (3.0, -2.0) if corner else (1.0,), method="Nelder-Mead")
-    gamma, beta = found.x if corner else (*found.x, 0.0)
-    return float(gamma), float(beta), float(found.fun)
+    return float(minimize(error, (1.0,), method="Nelder-Mead").x[0])
 
 
-def score(model: _Model, Z: np.ndarray, targets: np.ndarray, tol: float) -> tuple[float, float]:
-    """Return the mean of ||g(f(z)) - target||^2 and the median of lambda_2 / lambda_1."""
-    total, gaps = 0.0, []
-    for rows, Z_hat, ratios in model.decode(model.encode(Z), tol):
+def mean_error(model: _Model, Z: np.ndarray, targets: np.ndarray, tol: float) -> float:
+    """Return the mean of ||g(f(z)) - target||^2."""
+    total = 0.0
+    for rows, Z_hat, _ in model.decode(model.encode(Z), tol):
         residuals = Z_hat[:, : model.n_axes] - targets[rows, : model.n_axes]
         total += float(np.sum(residuals * residuals, dtype=np.float64))
-        gaps.append(ratios)
-    return total / len(Z), float(np.median(np.concatenate(gaps)))
+    return total / len(Z)
 
 
 def _directions(Z, offset, towards):
@@ -447,17 +418,16 @@ def _directions(Z, offset, towards):
     return direction, direction
 
 
-def _principal(Z, k, rng, corner=False):
-    """Return the principal axes of samples with a constant, gamma, and beta c^2."""
+def _principal(Z, k, rng):
+    """Return the principal axes of samples with a constant, and gamma: see `DenseModel.start`."""
     X, c = Z[:, :-1], float(Z[0, -1])
     axes, _ = principal_axes(X, k, random_state=rng)
     axes = axes.astype(Z.dtype)
-    gamma, beta, _ = best_factors(np.linalg.norm(X @ axes, axis=1), c, corner)
-    return axes, gamma, beta * c**2
+    return axes, _best_factor(np.linalg.norm(X @ axes, axis=1), c)
 
 
-def _pca_start(Z, k, rng, corner):
-    axes, gamma, block = _principal(Z, k, rng, corner)
+def _pca_start(Z, k, rng):
+    axes, gamma = _principal(Z, k, rng)
     d, used = axes.shape
     A = _random_symmetric(d + 1, k, Z.dtype, rng)
     A[:, :used] = 0
@@ -465,7 +435,7 @@ def _pca_start(Z, k, rng, corner):
     A[d, :used, :d] = A[:d, :used, d].T
     B = np.zeros_like(A)
     B[:, :used] = gamma * A[:, :used]
-    return A, B, block * (axes @ axes.T)
+    return A, B
 
 
 def _kpca_start(Z, k, rng):

@@ -2,8 +2,8 @@
 
 Encoder and decoder are chains of layers h <- s(W h + b), the last of each without the activation s,
 so that with no hidden layers the network is linear, and at its best spans the same subspace as PCA.
-All weights and biases lie in one array, which the optimiser of :mod:`.optimizers` changes in place;
-`gradient` is backpropagation, a few matrix products for a batch.
+All weights and biases lie in one array, which Adam changes in place; `gradient` is backpropagation,
+a few matrix products for a batch.
 """
 
 from __future__ import annotations
@@ -17,18 +17,23 @@ import numpy as np
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..fitting import FLOATS, Encoder, Interval, StrOptions, check_codes, fit_method
+from ..fitting import FLOATS, Encoder, Interval, check_codes, fit_method, moved
 from ..kernels import BLOCK_ROWS
 from ..progress import FitProgress, progress_bar, warn_interrupted, warn_user
 from ..threads import one_blas_thread
+from .coordinates import Coordinates, finite, work_dtype
 from .optimizers import Adam, cosine
+from .training import BATCH_SIZE
 
 __all__ = ["Autoencoder", "Network"]
 
-# What numbers of samples, passes and units must be.
+# What numbers of passes and units must be.
 COUNT = Interval(Integral, 1, None, closed="left")
-# Largest mean, and deviation from it: errors are sums of squares.
-LARGEST = 1e140
+GONE = {
+    "activation": "it is ELU; Network has others",
+    "batch_size": "it is 100",
+    "noise_level": "give the standard deviation as noise, or a function",
+}
 
 
 class Network:
@@ -72,6 +77,11 @@ class Network:
                 self._activate(H)
             outputs.append(H)
         return outputs
+
+    def blocks(self, H: np.ndarray, first: int, last: int | None) -> np.ndarray:
+        """Return the last output of `run`, block by block."""
+        rows = gen_batches(len(H), BLOCK_ROWS)
+        return np.concatenate([self.run(H[block], first, last)[-1] for block in rows])
 
     def _activate(self, H):
         if self.activation == "tanh":
@@ -152,9 +162,9 @@ class Network:
 class Autoencoder(Encoder):
     """A deep autoencoder: x -> hidden layers -> code of size k -> hidden layers, mirrored -> x-hat.
 
-    What one would try instead of :class:`akpca.AKPCA`, at its plain best: a linear code and output,
-    samples centred and divided by their root mean squared entry, Adam with steps that fall to 0 as
-    half a cosine, and the best weights on samples held out.
+    What one would try instead of :class:`akpca.AKPCA`, at its plain best: hidden units bent by ELU
+    (a for a > 0 and e^a - 1 below), a linear code and output, centred samples, Adam with steps that
+    fall to 0 as half a cosine, batches of 100, and the best weights on samples held out.
 
     Parameters
     ----------
@@ -162,18 +172,14 @@ class Autoencoder(Encoder):
         k, the size of the code.
     hidden_layer_sizes : tuple of int, default=(256, 128)
         Widths of the encoder's hidden layers; the decoder has the same in reverse. () is linear.
-    activation : {'elu', 'tanh'}, default='elu'
-        Of hidden units: a for a > 0 and e^a - 1 below, or tanh a.
     learning_rate : float, default=2e-3
         The largest step of Adam.
     weight_decay : float, default=0.0
         Part of every weight that is taken away per step, in units of the step.
-    noise : {'gaussian', 'speckle'}, default='gaussian'
-        What is done to samples before they are encoded in training: Gaussian noise is added, or
-        features are set to 0. What is decoded is compared with the clean samples: a denoising
-        autoencoder.
-    noise_level : float, default=0.0
-        Standard deviation of the noise, in units of X, or probability of a 0.
+    noise : float or callable, default=None
+        What is done to samples before they are encoded in training, while what is decoded is
+        compared with the clean ones: a denoising autoencoder. A number is the standard deviation of
+        Gaussian noise; a function gets samples and a ``RandomState`` and returns noisy samples.
     sparsity : float, default=0.0
         Weight of the mean of |y_j|, beside the mean squared error of (x - mean_) / scale_: a
         sparse autoencoder, most of whose code is about 0 for any one sample.
@@ -183,8 +189,6 @@ class Autoencoder(Encoder):
         encoder of small and a decoder of large weights; `weight_decay` prevents that.
     n_epochs : int, default=50
         Passes over the samples.
-    batch_size : int, default=100
-        Samples of a step.
     validation_fraction : float, default=0.1
         The part held out, on which the best weights are chosen. 0 keeps the last weights.
     random_state : int, RandomState instance or None, default=None
@@ -197,7 +201,8 @@ class Autoencoder(Encoder):
     Attributes
     ----------
     weights_, biases_ : list of ndarray
-        Of all layers, from x to x-hat, for samples (x - mean_) / scale_.
+        Of all layers, from x to x-hat, for samples (x - mean_) / scale_. In double precision for up
+        to 1,000 samples, in single precision for more.
     mean_ : ndarray of shape (n_features,)
     scale_ : float
         Root mean squared entry of the centred samples.
@@ -230,35 +235,30 @@ class Autoencoder(Encoder):
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
         "n_components": [COUNT],
         "hidden_layer_sizes": [tuple, list],
-        "activation": [StrOptions({"elu", "tanh"})],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "noise": [StrOptions({"gaussian", "speckle"})],
-        "noise_level": [Interval(Real, 0, None, closed="left")],
+        "noise": [Interval(Real, 0, None, closed="left"), callable, None],
         "sparsity": [Interval(Real, 0, None, closed="left")],
         "contraction": [Interval(Real, 0, None, closed="left")],
         "n_epochs": [COUNT],
-        "batch_size": [COUNT],
         "validation_fraction": [Interval(Real, 0, 1, closed="left")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
         "callback": [callable, None],
     }
 
+    @moved(GONE)
     def __init__(
         self,
         n_components=2,
         *,
         hidden_layer_sizes=(256, 128),
-        activation="elu",
         learning_rate=2e-3,
         weight_decay=0.0,
-        noise="gaussian",
-        noise_level=0.0,
+        noise=None,
         sparsity=0.0,
         contraction=0.0,
         n_epochs=50,
-        batch_size=100,
         validation_fraction=0.1,
         random_state=None,
         verbose=False,
@@ -266,15 +266,12 @@ class Autoencoder(Encoder):
     ) -> None:
         self.n_components = n_components
         self.hidden_layer_sizes = hidden_layer_sizes
-        self.activation = activation
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.noise = noise
-        self.noise_level = noise_level
         self.sparsity = sparsity
         self.contraction = contraction
         self.n_epochs = n_epochs
-        self.batch_size = batch_size
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.verbose = verbose
@@ -290,17 +287,17 @@ class Autoencoder(Encoder):
         y : Ignored
         """
         X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
-        network, Z, held_out, rng = self._begin(X)
-        n, unit = len(Z), self.scale_**2
+        rng = check_random_state(self.random_state)
+        network, Z, held_out = self._begin(X, rng)
+        unit = self.scale_**2
         self.loss_curve_, self.validation_curve_ = [], []
         self.best_epoch_ = self.n_iter_ = 0
-        best = network.theta.copy()
-        optimizer, steps = Adam(), -(-n // self.batch_size)
-        schedule = partial(cosine, total=steps * self.n_epochs)
+        best, optimizer = network.theta.copy(), Adam()
+        schedule = partial(cosine, total=-(-len(Z) // BATCH_SIZE) * self.n_epochs)
         bar = progress_bar(range(1, self.n_epochs + 1), shown=self.verbose, desc="Autoencoder")
         try:
             for epoch in bar:
-                loss = self._epoch(network, Z, optimizer, rng, schedule, steps * (epoch - 1))
+                loss = self._epoch(network, Z, optimizer, rng, schedule, epoch)
                 error = self._error(network, held_out) if len(held_out) else loss
                 if not np.isfinite(error):
                     raise FloatingPointError
@@ -327,52 +324,36 @@ class Autoencoder(Encoder):
         self._network = network
         return self
 
-    def _begin(self, X):
-        """Set mean and scale; return the network, samples for it, those held out, and numbers."""
-        sizes = list(self.hidden_layer_sizes)
+    def _begin(self, X, rng):
+        """Set mean and scale; return the network, samples for it, and those held out."""
+        sizes, (n, d) = list(self.hidden_layer_sizes), X.shape
         if not all(map(COUNT.is_satisfied_by, sizes)):
             raise ValueError(f"hidden_layer_sizes must be positive integers, got {sizes}")
-        rng, (n, d) = check_random_state(self.random_state), X.shape
         held_out = round(self.validation_fraction * n)
         if self.validation_fraction and not 1 <= held_out < n:
             raise ValueError(
                 f"validation_fraction={self.validation_fraction} of {n} samples leaves none to "
                 "train with or to hold out; give another, or 0"
             )
-        if self.noise == "speckle" and self.noise_level > 1:
-            raise ValueError(
-                f"noise_level={self.noise_level} must be from 0 to 1 for noise='speckle', the "
-                "probability of a 0"
-            )
-        self._measure(X)
+        dtype = work_dtype(n)
+        found = Coordinates.measured(X, dtype, offset=True)
+        self._coordinates = Coordinates(found.mean, found.scale / np.sqrt(d))
+        self.mean_, self.scale_ = self._coordinates.mean, self._coordinates.scale
         widths = [d, *sizes, self.n_components, *sizes[::-1], d]
-        network = Network(widths, len(sizes) + 1, self.activation, np.dtype(np.float32))
+        network = Network(widths, len(sizes) + 1, "elu", dtype)
         network.draw(rng)
-        Z = self._forward(X)[rng.permutation(n)]
-        return network, Z[held_out:], Z[:held_out], rng
+        Z = self._coordinates.forward(X, dtype)[rng.permutation(n)]
+        return network, Z[held_out:], Z[:held_out]
 
-    def _measure(self, X):
-        """Set the mean and the scale of samples."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = X.mean(axis=0, dtype=np.float64)
-            largest = float(np.abs(X - mean).max())
-            size = max(largest, float(np.abs(mean).max()))
-        if not size < min(float(np.finfo(X.dtype).max) / 4, LARGEST):
-            raise ValueError(f"X is too large for {X.dtype}, or for its squares: scale it down")
-        rms = largest * np.sqrt(np.mean(((X - mean) / (largest or 1.0)) ** 2))
-        # what rounding leaves of samples that do not vary is no scale
-        scale = max(float(rms), 4 * float(np.finfo(X.dtype).eps * np.abs(mean).max()))
-        self.mean_ = mean.astype(X.dtype)
-        self.scale_ = scale if scale > np.finfo(X.dtype).tiny else 1.0
-
-    def _epoch(self, network, Z, optimizer, rng, schedule, first):
+    def _epoch(self, network, Z, optimizer, rng, schedule, epoch):
         """Make one pass; return the mean loss of a sample."""
         total, order = 0.0, rng.permutation(len(Z))
-        flops = 2.0 * min(len(Z), self.batch_size) * network.theta.size
+        batches = list(gen_batches(len(Z), BATCH_SIZE))
+        flops = 2.0 * min(len(Z), BATCH_SIZE) * network.theta.size
         with one_blas_thread(flops), np.errstate(all="ignore"):  # what overflows is found below
-            for step, rows in enumerate(gen_batches(len(Z), self.batch_size), start=first):
+            for step, rows in enumerate(batches, start=(epoch - 1) * len(batches)):
                 X = Z[order[rows]]
-                noisy = self._corrupt(X, rng) if self.noise_level else X
+                noisy = self._coordinates.corrupted(X, self.noise, rng)
                 loss, gradient = network.gradient(
                     X, noisy, sparsity=self.sparsity, contraction=self.contraction
                 )
@@ -381,32 +362,14 @@ class Autoencoder(Encoder):
                     raise FloatingPointError
                 rate = self.learning_rate * schedule(step)
                 if self.weight_decay:
-                    network.theta *= np.float32(1 - rate * self.weight_decay)
-                optimizer.step([network.theta], lambda _, g=gradient: [g], rate)
+                    network.theta *= network.theta.dtype.type(1 - rate * self.weight_decay)
+                optimizer.step([network.theta], [gradient], rate)
         return total / len(Z)
 
-    def _corrupt(self, Z, rng):
-        if self.noise == "gaussian":
-            noise = np.float32(self.noise_level / self.scale_)
-            return Z + noise * rng.standard_normal(Z.shape).astype(Z.dtype)
-        zero = self._forward(np.zeros_like(self.mean_))
-        return np.where(rng.uniform(size=Z.shape) < self.noise_level, zero, Z)
-
     def _error(self, network, Z):
-        flops = 2.0 * BLOCK_ROWS * network.theta.size
-        with one_blas_thread(flops), np.errstate(all="ignore"):
+        with one_blas_thread(), np.errstate(all="ignore"):
             blocks = (Z[rows] for rows in gen_batches(len(Z), BLOCK_ROWS))
             return sum(float(np.sum((network.run(B)[-1] - B) ** 2)) for B in blocks) / len(Z)
-
-    def _forward(self, X):
-        with np.errstate(over="ignore", under="ignore"):
-            return ((X - self.mean_) / self.scale_).astype(np.float32)
-
-    def _run(self, Z, first, last, dtype):
-        blocks = (Z[rows] for rows in gen_batches(len(Z), BLOCK_ROWS))
-        with np.errstate(all="ignore"):
-            parts = [self._network.run(B, first, last)[-1] for B in blocks]
-            return np.concatenate(parts, dtype=dtype)
 
     def transform(self, X) -> np.ndarray:
         """Return the codes of the rows of X, shape (n_new, n_components).
@@ -417,13 +380,10 @@ class Autoencoder(Encoder):
         """
         check_is_fitted(self, "_network")
         X = validate_data(self, X, dtype=FLOATS, reset=False)
-        codes = self._run(self._forward(X), 0, self._network.code, X.dtype)
-        if not np.isfinite(codes).all():
-            raise ValueError(
-                f"X is too large, {np.abs(X).max():.1e}: samples must be of the size of those "
-                f"that were fitted, whose scale_ is {self.scale_:.1e}"
-            )
-        return codes
+        network = self._network
+        with np.errstate(all="ignore"):
+            Z = self._coordinates.forward(X, network.theta.dtype)
+            return finite(network.blocks(Z, 0, network.code), X)
 
     def inverse_transform(self, X) -> np.ndarray:
         """Return the samples that the decoder makes of codes, shape (n_new, n_features).
@@ -433,16 +393,10 @@ class Autoencoder(Encoder):
         X : array-like of shape (n_new, n_components)
         """
         check_is_fitted(self, "_network")
-        Y = check_codes(X, self._n_features_out, estimator=self)
-        with np.errstate(over="ignore", under="ignore"):
-            Z = self._run(Y.astype(np.float32), self._network.code, None, Y.dtype)
-            X_hat = Z * Y.dtype.type(self.scale_) + self.mean_.astype(Y.dtype)
-        if not np.isfinite(X_hat).all():
-            raise ValueError(
-                f"X is too large, {np.abs(Y).max():.1e}: codes must be of the size of those that "
-                f"`transform` returns, and {Y.dtype} must hold the samples"
-            )
-        return X_hat
+        Y, network = check_codes(X, self._n_features_out, estimator=self), self._network
+        with np.errstate(all="ignore"):
+            Z = network.blocks(Y.astype(network.theta.dtype), network.code, None)
+            return finite(self._coordinates.backward(Z, Y.dtype), Y)
 
     @property
     def weights_(self) -> list[np.ndarray]:

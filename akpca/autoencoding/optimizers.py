@@ -1,28 +1,19 @@
-"""Stochastic optimisers behind one small interface: SGD, SVRG and Adam.
+"""Adam, and the schedule of its steps.
 
-Parameters are a list of contiguous arrays, changed in place; a gradient is a function of such a
-list that returns a list of arrays of the same shapes::
-
-    optimizer = OPTIMIZERS["adam"]()
-    for batch in batches:
-        optimizer.step(params, gradient_of(batch), rate)  # moves by about `rate`
-
-It is a function for the sake of SVRG, which needs it at two points; arrays that it returns may be
-overwritten. Adam moves each entry by up to `rate`, SGD and SVRG by `rate` times the gradient.
+Parameters are a list of contiguous arrays, changed in place; gradients are arrays of the same
+shapes, which are overwritten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import cos, pi, sqrt
 
 import numpy as np
 
-__all__ = ["CHUNK", "OPTIMIZERS", "SGD", "SVRG", "Adam", "cosine"]
+__all__ = ["Adam", "cosine"]
 
 Arrays = list[np.ndarray]
-Gradient = Callable[[Arrays], Arrays]
 
 # Numbers that are updated at a time, so that they stay in the processor's cache.
 CHUNK = 2**14
@@ -33,38 +24,6 @@ BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
 def cosine(t: int, total: int) -> float:
     """Return the part of the largest rate for step t = 0, 1, ... of `total`: half a cosine."""
     return 0.5 * (1 + cos(pi * t / total)) if t < total else 0.0
-
-
-class SGD:
-    """Stochastic gradient descent: p <- p - rate g, the plain method of the report."""
-
-    def step(self, params: Arrays, gradient: Gradient, rate: float) -> None:
-        """Move the parameters by the gradient of a minibatch."""
-        for p, g in zip(params, gradient(params), strict=True):
-            g *= rate
-            p -= g
-
-
-class SVRG:
-    """Variance-reduced descent (Johnson and Zhang, 2013): g(p) - g(p0) + G(p0) in place of g(p).
-
-    p0 is where the epoch began and G the gradient over all data, so that `start_epoch` must be
-    called before each pass. A step costs two gradients, and an epoch begins with one more pass.
-    """
-
-    def start_epoch(self, params: Arrays, full_gradient: Gradient) -> None:
-        """Note where a pass begins, and the gradient over all data there."""
-        self._snapshot = [p.copy() for p in params]
-        self._mean = full_gradient(self._snapshot)
-
-    def step(self, params: Arrays, gradient: Gradient, rate: float) -> None:
-        """Move the parameters by the gradient of a minibatch."""
-        here, before = gradient(params), gradient(self._snapshot)
-        for p, g, g0, mean in zip(params, here, before, self._mean, strict=True):
-            g -= g0
-            g += mean
-            g *= rate
-            p -= g
 
 
 @dataclass(eq=False)
@@ -80,8 +39,8 @@ class Adam:
     _factors: Arrays | None = field(default=None, init=False)
     _t: int = field(default=0, init=False)
 
-    def step(self, params: Arrays, gradient: Gradient, rate: float) -> None:
-        """Move the parameters by the gradient of a minibatch."""
+    def step(self, params: Arrays, gradients: Arrays, rate: float) -> None:
+        """Move the parameters by the gradients of a minibatch, each entry by up to `rate`."""
         if self._moments is None:
             self._moments = [(np.zeros(p.size, p.dtype), np.zeros(p.size, p.dtype)) for p in params]
             factors = [np.ones(1)] * len(params) if self.steps is None else self.steps
@@ -89,7 +48,6 @@ class Adam:
                 (f if f.size == 1 else np.broadcast_to(f, p.shape)).astype(p.dtype).reshape(-1)
                 for f, p in zip(factors, params, strict=True)
             ]
-        gradients = gradient(params)
         self._t += 1
         first, second = 1 - BETA1**self._t, 1 - BETA2**self._t
         # m-hat / (sqrt(v-hat) + eps) = (sqrt(second) / first) m / (sqrt(v) + sqrt(second) eps)
@@ -111,6 +69,3 @@ class Adam:
                 np.divide(m_part, g_part, out=g_part)
                 g_part *= rate * (f[part] if f.size > 1 else f)
                 p[part] -= g_part
-
-
-OPTIMIZERS = {"adam": Adam, "sgd": SGD, "svrg": SVRG}
