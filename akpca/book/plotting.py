@@ -88,6 +88,7 @@ METHOD_STYLES: dict[str, dict] = {
     "KHA": {"color": RED, "marker": "v"},
     "AKPCA": {"color": GREEN, "marker": "^"},
     "DS-AKPCA": {"color": PURPLE, "marker": "P"},
+    "ridge autoencoder": {"color": RED, "marker": "D"},
     "MLP autoencoder": {"color": BLACK, "marker": "x"},
 }
 
@@ -702,9 +703,10 @@ def plot_rivals(sizes: Sequence[int], ratios: Mapping[str, Sequence[float]]) -> 
         "kernel PCA": "kernel PCA",
         "a network": "MLP autoencoder",
         "AKPCA": "AKPCA",
+        "ridge autoencoder": "ridge autoencoder",
     }
     dashes = {family: iter(("-", "--", ":")) for family in families}
-    dashes["AKPCA"] = iter((":", "--", "-"))  # the best comes last
+    dashes["AKPCA"] = iter((":", "--"))
     styles = {}
     for name in ratios:
         family = next(f for f in families if name.startswith(f))
@@ -854,10 +856,10 @@ REPORT_STYLES: dict[str, dict] = {
     "AKPCA (18)": METHOD_STYLES["AKPCA"],
     "DS-AKPCA (18)": METHOD_STYLES["DS-AKPCA"],
     "AKPCA (15)": {"color": "#005040", "marker": "v", "linestyle": "--"},
-    "AKPCA": {"color": RED, "marker": "D", "linestyle": "--"},
+    "ridge autoencoder": METHOD_STYLES["ridge autoencoder"] | {"linestyle": "--"},
     "PCA + ridge": {"color": SKY, "marker": "o", "linestyle": "--"},
     "deep autoencoder": {"color": BLACK, "marker": "x", "linestyle": "--"},
-    "AKPCA, with noise": {"color": "#8C5A00", "marker": "D", "linestyle": ":"},
+    "ridge autoencoder, with noise": {"color": "#8C5A00", "marker": "D", "linestyle": ":"},
     "deep autoencoder, with noise": {"color": "#777777", "marker": "x", "linestyle": ":"},
 }
 

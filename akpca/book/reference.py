@@ -14,6 +14,7 @@ from scipy.special import expit, logit
 from ..datasets import RandomLike, generator
 
 __all__ = [
+    "SGD",
     "akpca_matrix",
     "akpca_objective",
     "akpca_sgd",
@@ -271,6 +272,15 @@ def akpca_subgradient(A: np.ndarray, B: np.ndarray, x: np.ndarray) -> tuple[np.n
         dA[j] = (u @ B[j] @ v) * np.outer(x, x)  # (19)
         dB[j] = (x @ A[j] @ x) * np.outer(u, v)  # (20)
     return dA, dB
+
+
+class SGD:
+    """Stochastic gradient descent: p <- p - rate g, the plain method of the report."""
+
+    def step(self, params: list, gradients: list, rate: float) -> None:
+        """Move the parameters by the gradients of a minibatch, in place."""
+        for p, g in zip(params, gradients, strict=True):
+            p -= rate * g
 
 
 def akpca_sgd(
