@@ -250,7 +250,7 @@ def of_streams(threads: int) -> Iterator[Row]:
 
 
 def of_autoencoders(threads: int) -> Iterator[Row]:
-    """Yield ratios of held-out errors, where the rivals get the CPU time of RidgeAutoencoder's fit."""
+    """Yield ratios of held-out errors, where rivals get the CPU time of RidgeAutoencoder's fit."""
     if threads > 1:
         return
     for k in (10, 20):
