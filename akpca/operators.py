@@ -48,7 +48,6 @@ __all__ = [
     "FeatureOperator",
     "KernelOperator",
     "MatrixOperator",
-    "NormalizedOperator",
     "SampleOperator",
     "SymmetricOperator",
     "check_kernel",
@@ -306,42 +305,6 @@ class KernelOperator(SampleOperator):
         if self.center:
             center_in_place(K, self._means)
         return K
-
-
-class NormalizedOperator(KernelOperator):
-    """P = D^-1/2 K D^-1/2 with the row sums D of K: the matrix of spectral clustering.
-
-    Parameters are as in `KernelOperator`, but P is not centred. If the kernel is positive, such as
-    RBF or Laplacian, the largest eigenvalue is 1.
-    """
-
-    def __init__(self, X, kernel: Kernel, *, verbose: bool = False) -> None:
-        super().__init__(X, kernel, center=False, verbose=verbose)
-        self.points = None  # new samples cannot be encoded: their row sums are not defined
-
-    @cached_property
-    def scale(self) -> np.ndarray:
-        """D^-1/2, shape (n,), computed in one sweep at first use."""
-        plain = KernelOperator(self.X, self.kernel, center=False, verbose=self.verbose)
-        degrees = self.shape[0] * plain.means()
-        if degrees.min() <= 0:
-            raise ValueError(f"{self.kernel!r} can't be normalised: a row sum is not positive")
-        return (1 / np.sqrt(degrees)).astype(self.dtype)
-
-    def _tiles(self, *arguments):
-        for rows, columns, tile in super()._tiles(*arguments):
-            tile *= self.scale[columns]
-            tile *= self.scale[rows, None]
-            yield rows, columns, tile
-
-    def plain_rows(self, indices) -> np.ndarray:  # noqa: D102
-        return super().plain_rows(indices) * self.scale * self.scale[indices, None]
-
-    def plain_diagonal(self) -> np.ndarray:  # noqa: D102
-        return super().plain_diagonal() * self.scale**2
-
-    def dense(self) -> np.ndarray:  # noqa: D102
-        return CenteredOperator.dense(self)
 
 
 class MatrixOperator(CenteredOperator):
