@@ -166,7 +166,9 @@ class KernelEstimator(Encoder):
         self.inverse_gamma_ = self.gamma_ if self.inverse_gamma is None else self.inverse_gamma
         if self.inverse_gamma == "scale":
             self.inverse_gamma_ = scale_gamma(codes)
-        kernel = with_gamma(self.kernel_, self.inverse_gamma_)
+        kernel = self.kernel_
+        if self.inverse_gamma_ != getattr(kernel, "gamma", None):  # also None, or in parts
+            kernel = with_gamma(kernel, self.inverse_gamma_)
         options = {"alpha": self.alpha, "fit_intercept": False, **self._resources()}
         return RidgePreimage(kernel=kernel, **options)
 

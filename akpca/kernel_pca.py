@@ -26,7 +26,7 @@ __all__ = ["KernelPCA"]
 
 # Default relative residual of a matrix-free solver; the error of eigenvalues is about its square.
 MATRIX_FREE_TOL = 1e-3
-# Largest number of explicit features whose covariance matrix is decomposed by LAPACK.
+# Largest number of explicit features whose covariance matrix is decomposed as a whole.
 MAX_DENSE_FEATURES = 2000
 # Solvers that need the matrix in memory.
 MATRIX_SOLVERS = ("dense", "arpack", "randomized")
@@ -243,7 +243,7 @@ class KernelPCA(KernelEstimator):
                 raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
             self._resolve_kernel(X.shape[1])
             shift = self._best_origin(X)
-            points = relative_to(shift, X)
+            points = X if shift is None else relative_to(shift, X)
             operator = self._make_operator(points)
             points, targets = (None, None) if self.kernel == "precomputed" else (points, X)
         self.X_fit_ = X
@@ -287,7 +287,8 @@ class KernelPCA(KernelEstimator):
             D = FeatureOperator.count_features(self.kernel_, d)
             # of all components, no more than D have an eigenvalue
             if (k <= D or self.n_components is None) and D <= MAX_DENSE_FEATURES:
-                cost["features"] = n * D**2 + 5 * D**3  # their covariance and LAPACK
+                # their covariance, then ARPACK or LAPACK
+                cost["features"] = (n + 1500) * D**2 + min(20 * k * D**2, 5 * D**3)
             elif k <= D:  # five sweeps over the features, each used twice
                 cost["features"] = 5 * n * D * (4 * block + 60)
         if isinstance(self.kernel_, CallableKernel) or (
@@ -334,7 +335,8 @@ class KernelPCA(KernelEstimator):
             return values, vectors, residuals
         if operator.n_features <= MAX_DENSE_FEATURES:
             C = operator.covariance.dense()
-            values[:found], W, _ = leading_eigenpairs(C, found, solver="dense")
+            seed = self.random_state
+            values[:found], W, self.eigen_solver_ = leading_eigenpairs(C, found, random_state=seed)
         else:
             values[:found], W, residuals = self._iterate(operator.covariance, found)
         # u = Phi w / sqrt(nu), avoiding division by eigenvalues that are zero up to rounding

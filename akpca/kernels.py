@@ -53,6 +53,7 @@ __all__ = [
     "check_finite",
     "check_samples",
     "gamma_of",
+    "ignore_overflow",
     "make_kernel",
     "part",
     "resolve_kernel",
@@ -63,8 +64,8 @@ __all__ = [
 BLOCK_ROWS = 512
 # Rows of the square blocks whose diagonals give k(x, x), for kernels that do not define `diag`.
 DIAGONAL_ROWS = 8
-# Rows that are centred at a time, in the cache.
-CACHED_ROWS = 32
+# Rows that are worked on element by element at a time, in the cache.
+CACHED_ROWS = 64
 # Largest gamma ||x||^2 for which the RBF kernel is computed in float32, and for which the origin
 # stays where it is: rounding errors of k are about eps gamma ||x||^2.
 FLOAT32_LIMIT, FLOAT64_LIMIT = 8, 1e6
@@ -150,23 +151,19 @@ class Kernel(BaseEstimator):
         K = np.empty((X.shape[0], Y.shape[0]), np.result_type(X.dtype, Y.dtype))
 
         def fill_rows(rows):
-            start = rows.start if symmetric else 0
             # a product of a matrix with its own transpose takes half of the time
-            parts = (rows, slice(rows.stop, None)) if symmetric else (slice(start, None),)
-            for columns in parts:
-                block = K[rows, columns]
+            for columns in (rows, slice(rows.stop, None)) if symmetric else (slice(None),):
+                block, terms = K[rows, columns], (part(x_terms, rows), part(y_terms, columns))
                 if block.size:
-                    terms = part(x_terms, rows), part(y_terms, columns)
                     self.fill(block, X[rows], Y[columns], *terms)
             if symmetric:
                 K[rows.stop :, rows] = block.T
-                # rounding makes the square on the diagonal slightly asymmetric
-                corner = K[rows, rows]
-                K[rows, rows] = (corner + corner.T) / 2
 
         blocks = list(gen_batches(X.shape[0], BLOCK_ROWS))
         run_in_threads(fill_rows, blocks, flops=2.0 * K.size * X.shape[1])
-        if symmetric:
+        if symmetric and not isinstance(
+            self, _InnerProductKernel
+        ):  # which has it from the products
             np.fill_diagonal(K, self.diag(X))
         return K
 
@@ -192,11 +189,19 @@ GAMMA: dict = {"gamma": [Interval(Real, 0, None, closed="left"), None]}
 COEF0: dict = {"coef0": [Interval(Real, None, None, closed="neither")]}
 
 
-class _UnitDiagonal:
-    """Mixin of kernels with k(x, x) = 1."""
+@dataclass
+class _Exponential(Kernel):
+    """Base class of kernels k(x, y) = exp(-gamma distance(x, y)), for which k(x, x) = 1."""
+
+    gamma: float | None = None
+    _parameter_constraints = GAMMA
+
+    def values(self, X, Y) -> np.ndarray:
+        K = np.asarray(self.distances(X, Y), np.result_type(X.dtype, Y.dtype))
+        K *= -gamma_of(self, X.shape[1])
+        return np.exp(K, out=K)
 
     def diag(self, X) -> np.ndarray:
-        """Return ones, shape (n,)."""
         return np.ones(X.shape[0], X.dtype)
 
 
@@ -252,8 +257,7 @@ class Polynomial(_InnerProductKernel):
         return np.multiply(values, base, out=values)
 
 
-@dataclass
-class RBF(_UnitDiagonal, Kernel):
+class RBF(_Exponential):
     """k(x, y) = exp(-gamma ||x - y||^2): a soft neighbourhood of width 1 / sqrt(2 gamma).
 
     Distances come from norms and inner products, so k is wrong by about eps gamma ||x||^2: scale or
@@ -262,8 +266,7 @@ class RBF(_UnitDiagonal, Kernel):
     """
 
     name = "rbf"
-    gamma: float | None = None
-    _parameter_constraints = GAMMA
+    values = Kernel.values
 
     @ignore_overflow
     def row_terms(self, X):  # noqa: D102
@@ -281,11 +284,13 @@ class RBF(_UnitDiagonal, Kernel):
             X, Y = X - origin, Y - origin
             x_terms, y_terms = row_norms(X, squared=True), row_norms(Y, squared=True)
         _inner_products(out, X, Y)
-        out *= 2 * gamma
-        out -= gamma * y_terms
-        out -= gamma * x_terms[:, None]
-        np.minimum(out, 0, out=out)
-        np.exp(out, out=out)
+        x_terms, y_terms = gamma * x_terms, gamma * y_terms
+        for rows in gen_batches(len(out), CACHED_ROWS):
+            block = out[rows]
+            block *= 2 * gamma
+            block -= np.add.outer(x_terms[rows], y_terms)
+            np.minimum(block, 0, out=block)
+            np.exp(block, out=block)
 
 
 @dataclass
@@ -316,36 +321,28 @@ class Cosine(Kernel):
 
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
         _inner_products(out, X, Y)
-        out *= y_terms
-        out *= x_terms[:, None]
+        for rows in gen_batches(len(out), CACHED_ROWS):
+            out[rows] *= np.multiply.outer(x_terms[rows], y_terms)
 
     def diag(self, X) -> np.ndarray:  # noqa: D102
         return (self.row_terms(X) > 0).astype(X.dtype)
 
 
-@dataclass
-class Laplacian(_UnitDiagonal, Kernel):
+class Laplacian(_Exponential):
     """k(x, y) = exp(-gamma ||x - y||_1): like the RBF kernel, but not differentiable at x = y."""
 
     name = "laplacian"
-    gamma: float | None = None
-    _parameter_constraints = GAMMA
 
-    def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
-        out[:] = manhattan_distances(X, Y)
-        out *= -gamma_of(self, X.shape[1])
-        np.exp(out, out=out)
+    def distances(self, X, Y) -> np.ndarray:  # noqa: D102
+        return manhattan_distances(X, Y)
 
 
-@dataclass
-class Chi2(_UnitDiagonal, Kernel):
+class Chi2(_Exponential):
     """k(x, y) = exp(-gamma sum_i (x_i - y_i)^2 / (x_i + y_i)), for histograms: x, y >= 0."""
 
     name = "chi2"
-    gamma: float | None = None
-    _parameter_constraints = GAMMA
 
-    def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
+    def distances(self, X, Y) -> np.ndarray:  # noqa: D102
         if sparse.issparse(X) or sparse.issparse(Y):
             raise TypeError("kernel='chi2' takes dense data only, got a sparse matrix")
         if min(X.min(), Y.min()) < 0:
@@ -354,9 +351,7 @@ class Chi2(_UnitDiagonal, Kernel):
                 "which fit_inverse_transform=True applies it as well, have others"
             )
         # scikit-learn's compiled code takes writeable arrays only
-        out[:] = additive_chi2_kernel(np.require(X, None, "W"), np.require(Y, None, "W"))
-        out *= gamma_of(self, X.shape[1])
-        np.exp(out, out=out)
+        return -additive_chi2_kernel(np.require(X, None, "W"), np.require(Y, None, "W"))
 
 
 @dataclass
@@ -440,7 +435,7 @@ def make_kernel(name: str, **params: Any) -> Kernel:
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {sorted(KERNELS)}, got {name!r}")
     cls = KERNELS[name]
-    return cls(**{key: value for key, value in params.items() if key in cls.__dataclass_fields__})
+    return cls(**{key: params[key] for key in params.keys() & cls.__dataclass_fields__})
 
 
 def resolve_kernel(
@@ -512,6 +507,8 @@ def _inner_products(out: np.ndarray, X, Y) -> None:
         out[:] = safe_sparse_dot(X, Y.T, dense_output=True)
     else:
         np.matmul(X, Y.T, out=out)
+
+
 def check_digits(largest: float, dtype, kernel: Kernel) -> None:
     """Raise ValueError if kernel values, whose largest absolute one is given, lose their digits.
 
@@ -524,5 +521,3 @@ def check_digits(largest: float, dtype, kernel: Kernel) -> None:
             f"{kernel!r} on X is at most {largest:.2g}; allowed in {np.dtype(dtype)} are values of "
             f"{least:.0e} and more: scale the data or choose other parameters"
         )
-
-

@@ -83,7 +83,9 @@ def main() -> int:
     # in an order that does not depend on the labels
     pixels = pixels[np.random.default_rng(0).permutation(len(pixels))]
     print(f"{options.threads} thread(s), {load_average()}")
-    print(f"{'dtype':9s}{'kernel':8s}{'n':>5s}{'k':>4s}  {'peer':11s}{'ms':>8s}{'fit':>7s}{'new':>7s}")
+    print(
+        f"{'dtype':9s}{'kernel':8s}{'n':>5s}{'k':>4s}  {'peer':11s}{'ms':>8s}{'fit':>7s}{'new':>7s}"
+    )
     table = []
     cells = product(options.dtypes, options.kernels, options.sizes, options.components)
     for dtype, kernel, n, k in cells:
