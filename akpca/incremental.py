@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -37,7 +38,7 @@ from .fitting import Interval, fit_method
 from .kernel_code import KernelCode, relative_to
 from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from .kernels import Kernel, Linear, Precomputed, check_digits, check_finite, part
-from .operators import TILE_ROWS, MatrixOperator
+from .operators import TILE_COLUMNS, TILE_ROWS, MatrixOperator
 from .progress import FitProgress, progress_bar, warn_interrupted
 from .threads import blas_threads, matmul, one_blas_thread, run_in_threads
 
@@ -69,7 +70,7 @@ MORE_KEPT, MORE_AXES = 200, 100
 # Samples in a block, in units of the components kept: fewer cost more in coefficients that are
 # updated, more in eigenproblems, and in between it makes little difference.
 BLOCK_FACTOR = 2
-# Shares of the kernel values of a block that threads may work on, at most.
+# Shares of the kernel values of a block for several threads.
 MAX_SHARES = 16
 # Part of a budget that is made free when it is used up, so that points are chosen now and then.
 FREE_PART = 4
@@ -119,39 +120,39 @@ class SampleBasis:
         """
         kernel, b, dtype = self.kernel, X.shape[0], np.result_type(self.samples.dtype, X.dtype)
         X, known = X.astype(dtype, copy=False), S.shape[1]
-        shares = list(gen_batches(known, max(TILE_ROWS, -(-known // MAX_SHARES)))) if known else []
+        width = TILE_COLUMNS
+        if blas_threads() > 1:  # so that threads are done at the same time
+            width = int(np.clip(known // MAX_SHARES, TILE_ROWS, TILE_COLUMNS))
+        edges = [*range(0, known, width), known]
+        tiles = [slice(*edge) for edge in pairwise(edges)]
         found: dict[Any, np.ndarray] = {}
         with np.errstate(all="ignore"):  # what overflows is reported by the checks
             terms = kernel.row_terms(X)
 
-        def tile(start, stop):
-            rows, out = slice(start, stop), np.empty((stop - start, b), dtype)
+        def tile(rows):
+            out = np.empty((rows.stop - rows.start, b), dtype)
             kernel.fill(out, self.samples[rows], X, part(self.terms, rows), terms)
             return out.astype(np.float64, copy=False)
 
-        def multiply(share):
+        def multiply(rows):
             # in double precision: what kernel values have in common, which may be nearly all of
             # them, cancels in these sums
-            rows = [
-                slice(i, min(i + TILE_ROWS, share.stop))
-                for i in range(share.start, share.stop, TILE_ROWS)
-            ]
-            found[share.start] = sum(S[:, each] @ tile(each.start, each.stop) for each in rows)
+            found[rows.start] = S[:, rows] @ tile(rows)
 
         def compare():
             found["own"] = check_finite(kernel(X), kernel).astype(np.float64)
 
         def add_last():
-            found["last"] = tile(known, self.size)
+            found["last"] = tile(slice(known, self.size))
 
         def gather(state):
-            products = sum((found[share.start] for share in shares), np.zeros((len(S), b)))
+            products = sum((found[rows.start] for rows in tiles), np.zeros((len(S), b)))
             if known < self.size:
                 products = state.change @ products + state.S[:, known:] @ found["last"]
             check_digits(np.abs(found["own"]).max(), dtype, kernel)
             return check_finite(products, kernel), found["own"]
 
-        tasks = [compare, *(partial(multiply, share) for share in shares)]
+        tasks = [compare, *(partial(multiply, rows) for rows in tiles)]
         tasks += [add_last] * (known < self.size)
         return tasks, 2.0 * b * self.size * (len(S) + X.shape[1]), gather
 
