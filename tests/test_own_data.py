@@ -73,12 +73,6 @@ def test_csv(tmp_path, text, y):
     assert y is None or data.y.dtype == (np.float64 if y == [0.5, 1.5] else np.int64)
 
 
-def test_paths_are_relative_to_the_current_folder(tmp_path, monkeypatch):
-    save(tmp_path / "mine.npz", X=X)
-    monkeypatch.chdir(tmp_path)
-    assert load_dataset("mine.npz").name == "mine.npz"
-
-
 # ---------------------------------------------------------------------------- what is refused
 
 
@@ -142,11 +136,6 @@ def test_a_missing_file_is_named_with_the_folder(tmp_path, monkeypatch):
     assert str(tmp_path) in str(caught.value)
 
 
-def test_an_unknown_name_hears_of_files():
-    with pytest.raises(ValueError, match=r"path of a file of your own: \.npz, \.npy, \.csv"):
-        load_dataset("mine.xlsx")
-
-
 # ------------------------------------------------------------------ what chapters do without
 
 
@@ -165,11 +154,6 @@ def test_completed_leaves_a_complete_set_alone(capsys):
     same = data.completed()
     assert (same.X is data.X, same.y is data.y, same.image_shape) == (True, True, (8, 8))
     assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize(("d", "shape"), [(64, (8, 8)), (13, (1, 13)), (90, (9, 10)), (1, (1, 1))])
-def test_rectangles_are_nearly_square(d, shape):
-    assert Dataset("mine", np.zeros((2, d)), None, None, "").completed().image_shape == shape
 
 
 def test_one_of_each_takes_turns():
