@@ -87,7 +87,7 @@ def peaks(client):
 
 
 @pytest.mark.parametrize(("name", "center"), [*((name, True) for name in KERNELS), ("rbf", False)])
-def test_product_is_that_of_the_matrix(client, X, name, center):
+def test_product_is_that_of_the_matrix(X, name, center):
     """operator @ V is K V, or H K H V, for all kernels and for one vector as for many."""
     kernel = KERNELS[name]()
     K = centred(kernel(X)) if center else kernel(X)
@@ -100,7 +100,7 @@ def test_product_is_that_of_the_matrix(client, X, name, center):
 
 
 @pytest.mark.parametrize("center", [True, False])
-def test_traces_norms_and_means(client, X, center):
+def test_traces_norms_and_means(X, center):
     """What the contract of operators adds to the product is that of the operator in memory."""
     kernel = Polynomial(degree=2)
     ours = DaskKernelOperator(da.from_array(X, chunks=(60, -1)), kernel, center=center)
@@ -111,7 +111,7 @@ def test_traces_norms_and_means(client, X, center):
     assert ours.frobenius_norm() == pytest.approx(theirs.frobenius_norm(), rel=1e-12)
 
 
-def test_tiles_smaller_than_chunks(client):
+def test_tiles_smaller_than_chunks():
     """Chunks of several tiles in both directions, of odd sizes, give the same product."""
     X = np.random.default_rng(0).standard_normal((4500, 3))
     V = np.random.default_rng(1).standard_normal((len(X), 2))
@@ -121,7 +121,7 @@ def test_tiles_smaller_than_chunks(client):
     np.testing.assert_allclose(operator @ V, KernelOperator(X, RBF(gamma=0.3)) @ V, atol=1e-10)
 
 
-def test_single_precision_and_integers(client, X):
+def test_single_precision_and_integers(X):
     """Kernel values have the precision of the data; sums and results are float64."""
     single = X.astype(np.float32)
     operator = DaskKernelOperator(da.from_array(single, chunks=(60, -1)), RBF())
@@ -135,16 +135,8 @@ def test_single_precision_and_integers(client, X):
     np.testing.assert_allclose(operator @ np.eye(20), X @ X.T, atol=1e-12)
 
 
-def test_same_bits_every_time(client, X):
-    """The order of sums does not depend on which worker was faster."""
-    V = np.random.default_rng(1).standard_normal((len(X), 3))
-    data = da.from_array(X, chunks=(20, -1))
-    first, second = (DaskKernelOperator(data, RBF()) @ V for _ in range(2))
-    np.testing.assert_array_equal(first, second)
-
-
 @pytest.mark.parametrize("center", [True, False])
-def test_nystrom_vectors(client, X, center):
+def test_nystrom_vectors(X, center):
     """The same sample and the same vectors as in memory for the same seed."""
     arguments = dict(n_landmarks=50, random_state=3)
     ours = DaskKernelOperator(da.from_array(X, chunks=(60, -1)), RBF(gamma=1), center=center)
@@ -153,18 +145,18 @@ def test_nystrom_vectors(client, X, center):
 
 
 @pytest.mark.parametrize("kind", ["dask", "numpy", "sparse"])
-def test_products_with_new_points(client, X, kind):
+def test_products_with_new_points(X, kind):
     """k(X, Y) @ W for new points of any kind."""
     Y = np.random.default_rng(1).uniform(0, 1, (150, 6))
     W = np.random.default_rng(2).standard_normal((150, 4))
     make = {"dask": lambda X: da.from_array(X, chunks=(100, 2)), "numpy": np.asarray}
     new = make.get(kind, sparse.csr_array)(X)
-    operator = DaskKernelOperator(da.from_array(Y, chunks=(40, 6)), Cosine(), client=client)
+    operator = DaskKernelOperator(da.from_array(Y, chunks=(40, 6)), Cosine())
     np.testing.assert_allclose(operator.encode(new, W), Cosine()(X, Y) @ W, atol=1e-10)
 
 
 @pytest.mark.parametrize("center", [True, False])
-def test_rows(client, X, center):
+def test_rows(X, center):
     """Rows by their indices, in any order and more than once, with the diagonal."""
     data = da.from_array(X, chunks=(60, -1))
     ours = DaskKernelOperator(data, RBF(gamma=1), center=center)
@@ -174,7 +166,7 @@ def test_rows(client, X, center):
     np.testing.assert_allclose(ours.diagonal(), theirs.diagonal(), atol=1e-10)
 
 
-def test_kernel_hebbian_algorithm_of_an_operator_on_the_cluster(client, X):
+def test_kernel_hebbian_algorithm_of_an_operator_on_the_cluster(X):
     """KernelHebbian needs rows and products, and makes the same steps with those of a cluster."""
     X = X[:120]
     options = {"kernel": "precomputed", "n_passes": 2, "random_state": 0}
@@ -288,7 +280,7 @@ def test_chunks_are_brought_to_size():
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_from_file(client, tmp_path, order):
+def test_from_file(tmp_path, order):
     """The matrix of the file, in chunks of rows, of its type; nothing else in the graph."""
     values = np.asarray(np.arange(60, dtype=np.float32).reshape(20, 3), order=order)
     np.save(tmp_path / "X.npy", values)
@@ -323,6 +315,14 @@ def test_bad_files(tmp_path):
 # ------------------------------------------------------------------------------ what can go wrong
 
 
+def test_same_bits_every_time(client, X):
+    """The order of sums does not depend on which worker was faster."""
+    V = np.random.default_rng(1).standard_normal((len(X), 3))
+    data = da.from_array(X, chunks=(20, -1))
+    first, second = (DaskKernelOperator(data, RBF()) @ V for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
 @dataclass
 class Broken(Linear):
     def fill(self, out, X, Y, x_terms, y_terms):
@@ -345,7 +345,7 @@ def test_errors_of_a_worker_reach_the_caller(client, X):
         DaskKernelOperator(da.from_array(holes, chunks=(60, -1)), RBF()) @ np.ones(len(X))
 
 
-def test_bad_arguments(client, X):
+def test_bad_arguments(X):
     """The argument is named, and what is allowed."""
     data = da.from_array(X, chunks=(60, -1))
     with pytest.raises(TypeError, match="X must be a dask array, got ndarray"):
@@ -445,7 +445,7 @@ def test_kernel_pca_of_an_operator_on_the_cluster(client, X, center, solver):
 
 
 @pytest.mark.parametrize("center", [True, False])
-def test_nystrom_kernel_pca_on_the_cluster(client, X, center):
+def test_nystrom_kernel_pca_on_the_cluster(X, center):
     """The same landmarks give the same components, whether samples are here or on the cluster."""
     options = {"n_landmarks": 40, "center": center, "random_state": 0}
     operator = DaskKernelOperator(da.from_array(X, chunks=(60, 6)), RBF(gamma=1))
@@ -458,7 +458,7 @@ def test_nystrom_kernel_pca_on_the_cluster(client, X, center):
     np.testing.assert_allclose(np.abs(ours.transform(X)), np.abs(expected.transform(X)), atol=1e-8)
 
 
-def test_incremental_kernel_pca_on_the_cluster(client, X):
+def test_incremental_kernel_pca_on_the_cluster(X):
     """A pass in blocks of rows that a cluster computes."""
     options = {"n_kept": 12, "block_size": 100, "random_state": 0}
     operator = DaskKernelOperator(da.from_array(X, chunks=(70, 6)), RBF(gamma=1))
