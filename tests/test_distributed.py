@@ -21,7 +21,6 @@ from scipy import sparse
 from akpca import IncrementalKernelPCA, KernelHebbian, KernelPCA, NystromKernelPCA
 from akpca import distributed as module
 from akpca.distributed import DaskKernelOperator, from_file, is_dask_array
-from akpca.hebbian import make_gain
 from akpca.kernels import KERNELS, RBF, Cosine, Linear, Polynomial
 from akpca.operators import KernelOperator
 
@@ -164,18 +163,6 @@ def test_rows(X, center):
     indices = np.array([200, 3, 77, 3, 0])
     np.testing.assert_allclose(ours.rows(indices), theirs.rows(indices), atol=1e-10)
     np.testing.assert_allclose(ours.diagonal(), theirs.diagonal(), atol=1e-10)
-
-
-def test_kernel_hebbian_algorithm_of_an_operator_on_the_cluster(X):
-    """KernelHebbian needs rows and products, and makes the same steps with those of a cluster."""
-    X = X[:120]
-    options = {"kernel": "precomputed", "n_passes": 2, "random_state": 0}
-    gain = make_gain("KHA/et*", eta0=0.5)
-    data = da.from_array(X, chunks=(60, -1))
-    ours = KernelHebbian(2, gain=gain, **options).fit(DaskKernelOperator(data, RBF(gamma=1)))
-    theirs = KernelHebbian(2, gain=gain, **options).fit(KernelOperator(X, RBF(gamma=1)))
-    np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-9)
-    np.testing.assert_allclose(ours.transform(X[:5]), theirs.transform(X[:5]), atol=1e-9)
 
 
 # ------------------------------------------------------------------------ data, chunks and memory
@@ -415,12 +402,6 @@ def test_without_dask_or_cluster(case):
     cluster products are made in the process."""
     run = subprocess.run([sys.executable, "-c", SCRIPT, case], capture_output=True, text=True)
     assert run.stdout == "done\n", run.stderr
-
-
-def test_is_dask_array(X):
-    """Arrays of dask, and nothing else."""
-    assert is_dask_array(da.zeros(3))
-    assert not any(map(is_dask_array, (X, None, da, dask.delayed(3))))
 
 
 # ------------------------------------------------------------------------------------- estimators

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from helpers import assert_same_up_to_sign
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA, IncrementalPCA
 from sklearn.exceptions import ConvergenceWarning
@@ -141,13 +140,16 @@ def test_exact_if_all_components_are_kept(digits, name, center):
 @pytest.mark.parametrize("kernel", [RBF(0.02), RBF(0.2), Linear()], ids=repr)
 def test_nearly_exact_by_default(digits, kernel):
     """With the default number of components the error is that of kernel PCA but for 0.1 %, and
-    with as many as asked for it is larger."""
+    with as many as asked for it is larger; the seed determines it, to the bit."""
     exact = error(KernelPCA(8, kernel=kernel).fit(digits), digits, kernel)
     model = IncrementalKernelPCA(8, kernel=kernel, block_size=50, random_state=0)
     kept = error(model.fit(digits), digits, kernel)
-    fewer = error(model.set_params(n_kept=8).fit(digits), digits, kernel)
+    model.set_params(n_kept=8)
+    few = [model.set_params(random_state=i).fit(digits).components_ for i in (0, 0, 1)]
+    np.testing.assert_array_equal(*few[:2])
+    assert not np.array_equal(*few[1:])
     assert exact * (1 - 1e-9) <= kept < 1.001 * exact
-    assert kept < fewer < 1.1 * exact
+    assert kept < error(model, digits, kernel) < 1.1 * exact
 
 
 def test_better_than_incremental_pca(digits):
@@ -224,20 +226,6 @@ def test_points_that_are_next_to_nothing_do_no_harm(gamma, dtype):
     assert model.X_fit_.dtype == model.components_.dtype == dtype
 
 
-def test_noise_needs_many_components_besides(digits):
-    """The 20th component of noisy digits stands out little; the default loses next to nothing."""
-    X = digits + 0.3 * np.random.default_rng(0).standard_normal(digits.shape)
-    kernel = RBF(0.05)
-    options = {"kernel": kernel, "random_state": 0, "block_size": 40}
-    exact = error(KernelPCA(20, kernel=kernel, random_state=0).fit(X), X, kernel)
-    few, default = (
-        error(IncrementalKernelPCA(20, n_kept=n, **options).fit(X), X, kernel) / exact - 1
-        for n in (40, None)
-    )
-    assert default < 1e-4
-    assert few > 10 * default
-
-
 # -------------------------------------------------------------------------------------- streams
 
 
@@ -254,14 +242,6 @@ def test_a_stream_in_the_same_blocks_is_one_pass(digits, name):
         np.testing.assert_allclose(model.transform(digits), whole.transform(digits), atol=1e-8)
         np.testing.assert_allclose(model.eigenvalues_, whole.eigenvalues_, rtol=1e-8)
         assert model.n_samples_seen_ == 400
-
-
-def test_the_mean_is_that_of_all_samples(digits):
-    """Codes of all samples so far have mean zero after every batch."""
-    model = IncrementalKernelPCA(3, gamma=0.02)
-    for i in (50, 60, 61, 300):
-        model.partial_fit(digits[model.n_samples_seen_ if i > 50 else 0 : i])
-        np.testing.assert_allclose(model.transform(digits[:i]).mean(axis=0), 0, atol=1e-10)
 
 
 def test_a_stream_may_begin_with_anything(digits):
@@ -455,18 +435,6 @@ def test_a_stream_after_a_pass_that_was_stopped(digits, budget):
     np.testing.assert_allclose(stopped.transform(digits), expected.transform(digits), atol=1e-9)
 
 
-def test_interrupt_of_a_pass_over_an_operator(digits):
-    """Samples of an operator that were not seen have no coefficients."""
-    operator = KernelOperator(digits, RBF(0.02))
-    matrix = MatrixOperator(RBF(0.02)(digits), center=True)
-    stop = {"callback": lambda state: state.model.n_samples_seen_ >= 100, "block_size": 50}
-    model = IncrementalKernelPCA(3, kernel="precomputed", random_state=0, **stop)
-    seen = model.fit(operator).transform(digits)
-    rows = model.fit(matrix).transform(RBF(0.02)(digits, digits))
-    np.testing.assert_allclose(rows, seen, atol=1e-8)
-    assert np.count_nonzero(model.components_.any(axis=0)) == 100
-
-
 def test_callback_sees_every_block(digits):
     """It is told how far the pass is, with a model of the samples so far; a true answer ends it."""
     seen = []
@@ -481,15 +449,6 @@ def test_callback_sees_every_block(digits):
     assert seen == [(1, 6, 70), (2, 6, 140), (3, 6, 210)]
     assert model.n_samples_seen_ == 210
     assert model.inverse_transform(model.transform(digits)).shape == digits.shape
-
-
-def test_order_of_the_samples(digits):
-    """The seed determines it, to the bit; without shuffling it is that of X."""
-    a, b = (IncrementalKernelPCA(3, n_kept=3, block_size=20, random_state=1) for _ in range(2))
-    np.testing.assert_array_equal(a.fit(digits).components_, b.fit(digits).components_)
-    other = clone(a).set_params(random_state=2).fit(digits)
-    assert not np.array_equal(a.eigenvalues_, other.eigenvalues_)
-    np.testing.assert_array_equal(a.set_params(shuffle=False).fit(digits).X_fit_, digits)
 
 
 # ------------------------------------------------------------------------------------- manners
@@ -568,18 +527,3 @@ def test_values_that_overflow(digits):
             X = (digits * 1e18).astype(np.float32)
             IncrementalKernelPCA(2, kernel="linear", center=False).fit(X)
     np.testing.assert_array_equal(model.transform(digits), before)
-
-
-def test_zeros(digits):
-    """Samples that are all zero have no components, with and without a budget."""
-    for budget in (None, 90):
-        model = IncrementalKernelPCA(2, kernel="poly", coef0=0, budget=budget)
-        assert not model.fit_transform(np.zeros((120, 4))).any()
-
-
-def test_progress_is_shown(digits, capsys):
-    """verbose shows a bar over the blocks, and nothing is shown without."""
-    IncrementalKernelPCA(2, random_state=0).fit(digits)
-    assert capsys.readouterr() == ("", "")
-    IncrementalKernelPCA(2, random_state=0, verbose=True).fit(digits)
-    assert "merge" in capsys.readouterr().err
