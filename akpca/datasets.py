@@ -200,27 +200,17 @@ def load_dataset(name: str | os.PathLike[str], *, random_state: RandomLike = 0) 
     random_state : int, RandomState or None, default=0
         Determines the sets that are drawn at random: circles, swiss_roll and patches.
 
-    Raises
-    ------
-    ValueError
-        If the name is unknown, or a file is not as it should be.
-    FileNotFoundError
-        If there is neither a file nor a download; the message says which file to put where.
-    ImportError
-        If the package that bundles or reads the data is not installed.
+    A FileNotFoundError says which file to put where, if there is neither file nor download.
     """
     name = os.fspath(name)
     if name.lower().endswith(ENDINGS):
         X, y, image_shape = read_own(Path(name).expanduser())
         return Dataset(name, X, y, image_shape, f"Read from the file {name}.")
     if name not in _LOADERS:
-        bundled = [known for known in _LOADERS if known not in _EXTERNAL]
-        download = [known for known, external in _EXTERNAL.items() if external.download]
-        folder = [known for known, external in _EXTERNAL.items() if not external.download]
+        bundled = ", ".join(known for known in _LOADERS if known not in _EXTERNAL)
         raise ValueError(
-            f"name={name!r} is not a data set. Always there: {', '.join(bundled)}. "
-            f"From the folder AKPCA_DATA or by download: {', '.join(download)}. "
-            f"From the folder AKPCA_DATA only: {', '.join(folder)}. "
+            f"name={name!r} is not a data set. Always there: {bundled}. From the folder AKPCA_DATA "
+            f"or, but for yale_faces, by download: {', '.join(_EXTERNAL)}. "
             f"Or the path of a file of your own: {', '.join(ENDINGS)}."
         )
     X, y, image_shape, description = _LOADERS[name](random_state)
@@ -421,13 +411,8 @@ _EXTERNAL = {
     "mnist": _openml("mnist.npz", _parts("uint8", 784), "mnist_784", 554),
     "usps": _openml("usps.npz", _parts("floating", 256), "USPS", 41082),
     "cifar10": _openml("cifar10_5k.npz", _COLOURS, "CIFAR_10", 40927),
-    "lfw": _External("lfw_faces.npz", _FACES, "LFW (fetch_lfw_people)", "fetch_lfw_people", _LFW),
-    "olivetti": _External(
-        "olivetti.npz",
-        _OLIVETTI,
-        "the Olivetti faces (fetch_olivetti_faces)",
-        "fetch_olivetti_faces",
-    ),
+    "lfw": _External("lfw_faces.npz", _FACES, "LFW", "fetch_lfw_people", _LFW),
+    "olivetti": _External("olivetti.npz", _OLIVETTI, "the Olivetti faces", "fetch_olivetti_faces"),
     "yale_faces": _External("yale_faces.npz", _FACES),
 }
 

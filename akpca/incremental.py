@@ -376,10 +376,11 @@ def merges(
     values, several = None, blas_threads() > 1
     ahead = several and isinstance(state.basis, SampleBasis) and budget is None
     for rows in gen_batches(X.shape[0], size):
-        block, coming, found = X[rows], X[rows.stop : rows.stop + size], []
+        block, coming = X[rows], X[rows.stop : rows.stop + size]
         if budget is not None and state.basis.size + block.shape[0] > budget:
             state = compress(state, budget - max(1, budget // FREE_PART), r)
         merge = partial(merge_block, state, block, keep, center=center, values=values)
+        found: list[MergeState] = []
         if ahead and coming.shape[0]:
             tasks, flops, gather = state.basis.grown(block).plan(state.S, coming)
             run_in_threads(_call, [partial(_append, found, merge), *tasks], flops)
@@ -405,24 +406,10 @@ def nearest_points(
     Each time, a group of those comes next that explain most of what the points before them leave of
     the vectors. Points that add less than `floor` to the span are no candidates.
 
-    Parameters
-    ----------
-    K : ndarray of shape (m, m)
-        Kernel matrix of all points.
-    W : ndarray of shape (q, m)
-        The vectors, as coefficients; long ones count more.
-    size : int
-        Number of points to choose.
-    floor : float
-
-    Returns
-    -------
-    chosen : ndarray of shape (found,)
-        Indices; fewer than `size` if those span all points.
-    L : ndarray of shape (found, found)
-        Cholesky factor of their kernel matrix.
-    coordinates : ndarray of shape (q, found)
-        Of the projected vectors, in the orthonormal basis that L^-1 makes of the points.
+    K is the kernel matrix of all points, (m, m), and W holds the vectors as coefficients, (q, m);
+    long ones count more. Returned are the indices of points that were chosen, (found,), fewer than
+    `size` if those span all; the Cholesky factor L of their kernel matrix; and the coordinates of
+    the projected vectors in the orthonormal basis that L^-1 makes of the points, (q, found).
     """
     rest, Y, free = K.diagonal().copy(), W @ K, np.ones(len(K), bool)
     L, coordinates, chosen = np.zeros((len(K), size)), np.zeros((len(W), size)), np.zeros(0, int)

@@ -225,6 +225,7 @@ def test_lazy_chunks_travel_as_recipes(tmp_path, X):
         assert kinds(data)[0] == {np.ndarray}
 
 
+@pytest.mark.slow
 def test_all_kinds_of_arrays(client, tmp_path, X):
     """A file, a lazy expression, persisted data, steps after those, data with a common part, and
     mapped memory: one product."""
@@ -395,6 +396,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("case", ["missing", "no cluster"])
 def test_without_dask_or_cluster(case):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from sklearn import decomposition
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -543,6 +544,20 @@ def test_learned_inverse_keeps_to_the_memory_limit(options, curve, monkeypatch):
     again = KernelPCA(3, memory_limit=72 * 490**2, **options).fit(X)
     codes = again.transform(X_new)
     np.testing.assert_array_equal(again.inverse_transform(codes), limited.inverse_transform(codes))
+
+
+def test_ridge_with_centres_is_the_literal_one(curve):
+    """With fewer centres C: B = (F^T F + alpha k(C, C))^-1 F^T X with F = k(Y, C), for sparse
+    targets as well; with all codes as centres, the regression is that without."""
+    Y, X, kernel = curve[0][:700, :3], curve[0][:700], RBF(1.0)
+    F, K = kernel(Y, Y[:20]), kernel(Y[:20])
+    expected = F @ np.linalg.solve(F.T @ F + 0.3 * K, F.T @ X)
+    for targets in (X, sparse.csr_matrix(X)):
+        centers, dual = preimage.kernel_ridge(kernel, Y, targets, 0.3, centers=Y[:20])
+        np.testing.assert_allclose(kernel(Y, centers) @ dual, expected, atol=1e-7)
+    all_centers, one = preimage.kernel_ridge(kernel, Y[:99], X[:99], 0.3, centers=Y[:99])
+    plain = kernel(Y, Y[:99]) @ preimage.kernel_ridge(kernel, Y[:99], X[:99], 0.3)[1]
+    np.testing.assert_allclose(kernel(Y, all_centers) @ one, plain, atol=1e-6)
 
 
 def test_learned_inverse_within_the_limit_is_unchanged(curve):
