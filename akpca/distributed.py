@@ -120,8 +120,8 @@ class DaskKernelOperator(SampleOperator):
 
     def plain_rows(self, indices):  # noqa: D102
         samples = _dask().delayed(self.take(indices))
-        tasks = [_task(_kernel_rows, self.kernel, samples, chunk) for chunk in self._chunks]
-        return np.concatenate(self._compute(tasks, "kernel rows"), axis=1)
+        tasks = [_task(_apply, self.kernel, chunk, samples) for chunk in self._chunks]
+        return np.concatenate(self._compute(tasks, "kernel rows")).T
 
     def take(self, indices):  # noqa: D102
         order = np.argsort(indices, kind="stable")
@@ -254,9 +254,7 @@ def _open(path: Path) -> np.ndarray:
     try:
         return np.lib.format.open_memmap(path, mode="r")
     except ValueError as error:
-        raise ValueError(
-            f"{path} is not a .npy file of plain numbers, which can be mapped: {error}"
-        ) from error
+        raise ValueError(f"{path} is not a .npy file of plain numbers: {error}") from error
 
 
 def _read_rows(path: Path, shape: tuple, *, block_info) -> np.ndarray:
@@ -301,10 +299,6 @@ def _squares(kernel: Kernel, chunk, other, x_shift: np.ndarray, y_shift: np.ndar
 
 def _apply(function: Callable, chunk, *arguments):
     return function(_load(chunk), *arguments)
-
-
-def _kernel_rows(kernel: Kernel, samples: np.ndarray, chunk) -> np.ndarray:
-    return kernel(samples, _load(chunk))
 
 
 def _sum(terms: list):
@@ -374,9 +368,9 @@ def _chunk_nodes(X) -> list:
 
 
 def _recipes(X, keys: list) -> list[bytes] | None:
-    """Return the pickled graph of each chunk of a lazy array, or None if it is not lazy.
+    """Return the pickled graph of each chunk of a lazy array.
 
-    None as well if one holds data, can't be pickled, or would repeat work that chunks share.
+    None if one holds data, can't be pickled, or would repeat work that chunks share.
     """
     import cloudpickle
     from dask.optimization import cull
@@ -386,14 +380,11 @@ def _recipes(X, keys: list) -> list[bytes] | None:
             if _is_future(obj) or getattr(obj, "nbytes", 0) > MAX_RECIPE_BYTES:
                 raise pickle.PicklingError("a recipe must not contain data")
 
-    graph = dict(X.__dask_graph__())
-    if any(_is_future(node) for node in graph.values()):
-        return None
+    graph, recipes = dict(X.__dask_graph__()), []
     parts = [cull(graph, [key])[0] for key in keys]
     # allow for a node for the source and for chunks that were cut in two
     if sum(map(len, parts)) > 2 * len(graph) + len(keys):
         return None
-    recipes = []
     for chunk_graph, key in zip(parts, keys, strict=True):
         file = io.BytesIO()
         try:

@@ -70,8 +70,9 @@ MORE_KEPT, MORE_AXES = 200, 100
 # Samples in a block, in units of the components kept: fewer cost more in coefficients that are
 # updated, more in eigenproblems, and in between it makes little difference.
 BLOCK_FACTOR = 2
-# Shares of the kernel values of a block for several threads.
-MAX_SHARES = 16
+# Shares of the kernel values of a block for several threads, and the largest order of an
+# eigenproblem beside which they are computed: larger ones gain from threads themselves.
+MAX_SHARES, MAX_AHEAD = 16, 1500
 # Part of a budget that is made free when it is used up, so that points are chosen now and then.
 FREE_PART = 4
 # Points that are chosen at a time, and how many times as many are compared for that.
@@ -371,10 +372,11 @@ def merges(
     """Yield the state after every block of so many samples, with at most `budget` points.
 
     Where there are threads, others compute kernel values of the next block during a merge, each
-    with one BLAS thread: the result is the same to the bit for any number of them above one.
+    with one BLAS thread: small eigenproblems gain little from more. The same number of threads
+    gives the same result, to the bit.
     """
-    values, several = None, blas_threads() > 1
-    ahead = several and isinstance(state.basis, SampleBasis) and budget is None
+    values, ahead = None, isinstance(state.basis, SampleBasis) and budget is None
+    ahead = ahead and blas_threads() > 1 and keep + size <= MAX_AHEAD
     for rows in gen_batches(X.shape[0], size):
         block, coming = X[rows], X[rows.stop : rows.stop + size]
         if budget is not None and state.basis.size + block.shape[0] > budget:

@@ -65,12 +65,11 @@ def read_own(path: Path) -> _Own:
         row, column = np.argwhere(~np.isfinite(X))[0]
         what = f"{X[row, column]} in row {row}, column {column} (counted from 0)"
         raise ValueError(f"{path}: X must be finite numbers, got {what}")
-    if image_shape is not None:
-        if math.prod(image_shape) != X.shape[1] or min(image_shape) < 1:
-            found = f"does not fit X with {X.shape[1]} columns"
-            raise ValueError(f"{path}: image_shape={image_shape} {found}")
-        if len(image_shape) == 3 and image_shape[2] != 3:
-            raise ValueError(f"{path}: image_shape={image_shape} must have 3 channels for colour")
+    if image_shape is not None and (math.prod(image_shape) != X.shape[1] or min(image_shape) < 1):
+        found = f"does not fit X with {X.shape[1]} columns"
+        raise ValueError(f"{path}: image_shape={image_shape} {found}")
+    if image_shape is not None and len(image_shape) == 3 and image_shape[2] != 3:
+        raise ValueError(f"{path}: image_shape={image_shape} must have 3 channels for colour")
     return X, None if y is None else _as_labels(path, y, len(X)), image_shape
 
 
