@@ -24,19 +24,21 @@ from akpca import (
     NystromKernelPCA,
 )
 from akpca.hebbian import Constant, make_gain
+from akpca.kernels import Polynomial
 
+SQUARE = Polynomial(degree=2, coef0=0)
 # Each setting reaches code that the others of the same class do not.
 SETTINGS = [
     KernelPCA(fit_inverse_transform=True),
     KernelPCA(kernel="rbf", preimage="fixed_point"),
     KernelPCA(kernel="poly", degree=2, center=False, eigen_solver="krylov"),
     KernelPCA(kernel="cosine", eigen_solver="arpack"),
-    NystromKernelPCA(fit_inverse_transform=True),
+    NystromKernelPCA(),
     NystromKernelPCA(kernel="linear", sampling="leverage", center=False, preimage="ridge"),
-    NystromKernelPCA(orthonormal=False, preimage="distance"),
+    NystromKernelPCA(preimage="distance"),
     NystromKernelPCA(kernel="laplacian", sampling="kmeans"),
     IncrementalKernelPCA(preimage="ridge", block_size=25),
-    IncrementalKernelPCA(kernel="poly", degree=2, budget=20, center=False, preimage="eigenvector"),
+    IncrementalKernelPCA(kernel=SQUARE, budget=20, center=False, preimage="eigenvector"),
     IncrementalKernelPCA(kernel="linear", n_kept=60, block_size=5, shuffle=False),
     IncrementalKernelPCA(kernel="cosine"),
     GeneralizedHebbian(n_passes=2),
@@ -46,7 +48,7 @@ SETTINGS = [
     KernelHebbian(n_passes=1, kernel="cosine", center=False, gain=Constant(0.1)),
     KernelHebbian(n_passes=1, kernel="poly", gain="KHA-SMD*", eigenvalue_updates="pass"),
     KernelStream(preimage="ridge"),
-    KernelStream(kernel="poly", degree=2, budget=5, center=False, preimage="eigenvector"),
+    KernelStream(kernel=SQUARE, budget=5, center=False, preimage="eigenvector"),
     KernelStream(kernel="linear", preimage="distance"),
     AKPCA(n_epochs=2),
     AKPCA(n_epochs=2, decoder="eigenvector"),

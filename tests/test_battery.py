@@ -250,7 +250,7 @@ def test_any_input_is_fitted_or_refused(estimator, data):
         (KernelPCA(), Sample(46, 1, "float32", power=19, seed=4), 39, False),
         (KernelStream(3, kernel="linear", preimage="distance"), OUTLIER, 3, True),
         (NystromKernelPCA(kernel="laplacian", sampling="kmeans"), LARGEST, 3, False),
-        (NystromKernelPCA(orthonormal=False, preimage="distance"), APART, 1, False),
+        (NystromKernelPCA(preimage="distance"), APART, 1, False),
         (KernelHebbian(n_passes=2, preimage="ridge"), ALONE, 3, True),
         (KernelPCA(fit_inverse_transform=True), SMALLEST, 2, False),
         (NystromKernelPCA(kernel="linear"), SMALLEST, 1, False),
