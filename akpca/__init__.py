@@ -15,7 +15,7 @@ preimage              decoders of such codes                                    
 kernel_estimator      base class of the estimators with such a code                 -
 kernel_pca, nystrom   `KernelPCA`, `NystromKernelPCA`                               02 to 04
 incremental           `IncrementalKernelPCA`                                        14
-hebbian               `GeneralizedHebbian`, `KernelHebbian`, `KernelStream`; gains  05-07, 13, 14
+hebbian               `GeneralizedHebbian`, `KernelHebbian`; their gains            05-07, 13, 14
 autoencoding          `AKPCA`, `DataSpanAKPCA` and, to compare, `Autoencoder`       09 to 12
 distributed           the operator of a kernel matrix on a dask cluster             -
 fitting, progress     fits that succeed or leave no trace; callbacks and interrupts -
@@ -48,7 +48,7 @@ constructors                what is learned, kernel, solver, length, regularisat
 
 from .autoencoding import AKPCA, Autoencoder, DataSpanAKPCA
 from .datasets import Dataset, dataset_names, load_dataset
-from .hebbian import DivergenceError, GeneralizedHebbian, KernelHebbian, KernelStream
+from .hebbian import DivergenceError, GeneralizedHebbian, KernelHebbian
 from .incremental import IncrementalKernelPCA
 from .kernel_pca import KernelPCA
 from .metrics import reconstruction_error, relative_error
@@ -69,7 +69,6 @@ __all__ = [
     "KernelHebbian",
     "KernelOperator",
     "KernelPCA",
-    "KernelStream",
     "LinearCode",
     "NystromKernelPCA",
     "dataset_names",
