@@ -51,7 +51,7 @@ CHECKED = [
     GeneralizedHebbian(),
     GeneralizedHebbian(rule="oja", center=False),
     GeneralizedHebbian(1, gain=Gain(1e-4, iterations=50), block_size=3),
-    GeneralizedHebbian(1, gain=Gain(0.05, reciprocal=True), shuffle=False),
+    GeneralizedHebbian(1, gain=Gain(1e-4), shuffle=False),
     KernelHebbian(n_passes=2),
     KernelHebbian(n_passes=2, gain=Gain(0.1), center=False),
     KernelHebbian(1, n_passes=1, gain=Gain(0.1, passes=1, mu=0.01), eigenvalue_updates="pass"),

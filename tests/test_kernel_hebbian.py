@@ -14,7 +14,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from akpca import DivergenceError, KernelHebbian, KernelPCA
 from akpca.book import reference
-from akpca.hebbian import Gain, kernel, kernel_reconstruction_error, make_gain, steps
+from akpca.book.experiments import kernel_reconstruction_error
+from akpca.hebbian import Gain, kernel, make_gain, steps
 from akpca.kernels import RBF, Linear
 from akpca.operators import KernelOperator, MatrixOperator
 

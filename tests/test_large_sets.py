@@ -5,8 +5,14 @@ import pytest
 
 from akpca import IncrementalKernelPCA, KernelOperator, load_dataset
 from akpca.book import reference
-from akpca.book.experiments import ResultTable, mnist, optimal_error, streaming
-from akpca.hebbian import kernel_reconstruction_error, make_gain
+from akpca.book.experiments import (
+    ResultTable,
+    kernel_reconstruction_error,
+    mnist,
+    optimal_error,
+    streaming,
+)
+from akpca.hebbian import make_gain
 from akpca.kernels import RBF
 from akpca.operators import MatrixOperator
 

@@ -8,7 +8,7 @@
 
 from .gains import Gain, make_gain
 from .generalized import GeneralizedHebbian
-from .kernel import HebbianProgress, KernelHebbian, kernel_reconstruction_error
+from .kernel import HebbianProgress, KernelHebbian
 from .steps import DivergenceError
 
 __all__ = [
@@ -17,6 +17,5 @@ __all__ = [
     "GeneralizedHebbian",
     "HebbianProgress",
     "KernelHebbian",
-    "kernel_reconstruction_error",
     "make_gain",
 ]

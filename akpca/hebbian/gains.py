@@ -114,10 +114,8 @@ class Gain:
         if self.passes is not None and self.iterations is not None:
             raise ValueError("give passes or iterations to a Gain, not both")
         if self.normalised and not self.reciprocal:
-            raise ValueError(
-                "normalised=True needs reciprocal=True beside it: alone it would multiply the gain "
-                "by the scale of the kernel"
-            )
+            problem = "alone it would multiply the gain by the scale of the kernel"
+            raise ValueError(f"normalised=True needs reciprocal=True beside it: {problem}")
 
     @property
     def adapts(self) -> bool:
@@ -129,10 +127,7 @@ class Gain:
         tau = self.iterations
         if self.passes is not None:
             if n_samples is None:
-                raise ValueError(
-                    "Gain(passes=...) needs the number of samples of a pass, which a stream does "
-                    "not have: give Gain(iterations=...)"
-                )
+                raise ValueError("a stream has no passes: give Gain(iterations=...) for passes")
             tau = float(self.passes * n_samples)
         if tau is None:
             return self.eta0 * np.ones_like(t, dtype=float)

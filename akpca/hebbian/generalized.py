@@ -67,17 +67,15 @@ def linear_block(
     # what overflows is found right below
     with one_blas_thread(2 * b * d * (b + r)), np.errstate(all="ignore"):
         block = Block.of(state.weights @ X.T, X @ X.T)
-        if gain is None or gain.reciprocal:
-            schedule = None if gain is None else gain.schedule(steps, n_samples)
+        if gain is None:
             with one_blas_thread():
-                M, energy, weight = _following_steps(block, schedule, state, steps, shares, lower)
-            Theta, W = M[:, :r], M[:, r:]
+                Theta, W, outputs = _following_steps(block, state.energy, steps, lower)
         else:
             rates, small = gain.rates(steps, np.ones(r), n_samples), SmallState(*np.zeros((2, r)))
             Theta, W, outputs, _ = hebbian_steps(block, rates, small, lower=lower)
-            powers, decay = (steps / steps[-1]) ** FORGETTING, (t / steps[-1]) ** FORGETTING
-            energy = decay * state.energy + outputs**2 @ powers
-            weight = decay * state.weight + shares @ powers
+        powers, decay = (steps / steps[-1]) ** FORGETTING, (t / steps[-1]) ** FORGETTING
+        energy = decay * state.energy + outputs**2 @ powers
+        weight = decay * state.weight + shares @ powers
         weights = Theta @ state.weights + W @ X
         if not np.sum(weights**2, axis=1).max() <= RUNAWAY:  # nor if it is not a number
             advice = "the squares of these values overflow; scale the data"
@@ -89,31 +87,23 @@ def linear_block(
     return state._replace(weights=weights, energy=energy, weight=float(weight), t=t + b)
 
 
-def _following_steps(block, schedule, state, steps, shares, lower):
-    """Make the steps with gains that follow the outputs from step to step.
-
-    eta_i = schedule / lambda_i with lambda_i = energy_i / weight, or for "auto", which has no
-    schedule, 1 / energy_i, but at most 1 / max(||x||^2, ||y||^2). Returns [Theta, W], energy and
-    weight.
-    """
-    energy, weight = state.energy, state.weight
+def _following_steps(block, energy, steps, lower):
+    """Return Theta, W and outputs of steps with the gain "auto", which follows the outputs."""
     r, b = len(energy), len(block.sizes)
     decays = ((steps - 1) / steps) ** FORGETTING
     triangle = np.tril(np.ones((r, r))) if lower else np.ones((r, r))
-    M = np.eye(r, r + b)
+    M, outputs = np.eye(r, r + b), np.empty((r, b))
     for j in range(b):
         y = M.dot(block.stack[j, 0])
         energy = decays[j] * energy + y * y
-        weight = decays[j] * weight + shares[j]
         slowness = energy if lower else np.full(r, energy.mean())  # (8) has one gain for all
-        if schedule is not None and weight > 0:
-            slowness = slowness / (weight * schedule[j])
         slowness = np.maximum(slowness, max(block.sizes[j], y.dot(y)))
         # only a sample that is zero leaves no slowness, and it asks for no step
         w = np.divide(y, slowness, out=np.zeros(r), where=slowness > 0)
         M -= (w[:, None] * y * triangle).dot(M)
         M[:, r + j] = w
-    return M, energy, weight
+        outputs[:, j] = y
+    return M[:, :r], M[:, r:], outputs
 
 
 class GeneralizedHebbian(Encoder):
@@ -130,11 +120,8 @@ class GeneralizedHebbian(Encoder):
         Subtract the mean.
     gain : 'auto' or Gain, default='auto'
         Size of the steps. 'auto' needs no tuning, see :mod:`akpca.hebbian.generalized`. Otherwise
-        a :class:`akpca.hebbian.Gain` without `normalised` and `mu`, and with `iterations` for
-        `passes` in a stream. Its `reciprocal` eigenvalues are those of the covariance matrix (for
-        'oja' their mean), estimated from the outputs at every step, so that eta0 is a pure number
-        below 1. As the first estimates are rough, the gain then stays below
-        1 / max(||x||^2, ||y||^2).
+        a constant or annealed :class:`akpca.hebbian.Gain`, as ``Gain(0.01, passes=1)``; in a
+        stream, with `iterations` for `passes`.
     shuffle : bool, default=True
         Whether each pass of `fit` takes the samples in a new random order.
     block_size : int, default=64
@@ -142,7 +129,7 @@ class GeneralizedHebbian(Encoder):
     n_passes : int, default=10
         Passes of `fit` over the data.
     random_state : int, RandomState instance or None, default=None
-        Of the components at the start and of the order of samples.
+        Of the start and of the order of samples.
     verbose : bool, default=False
         Show a progress bar.
     callback : callable, default=None
@@ -169,7 +156,7 @@ class GeneralizedHebbian(Encoder):
 
     See Also
     --------
-    IncrementalKernelPCA : The exact components of a stream, also in the feature space of a kernel.
+    IncrementalKernelPCA : Nearly the exact components of a stream, also with a kernel.
     sklearn.decomposition.IncrementalPCA : PCA of a stream in large batches.
 
     References
@@ -270,10 +257,10 @@ class GeneralizedHebbian(Encoder):
     def partial_fit(self, X, y=None) -> GeneralizedHebbian:
         """Take in the next samples of a stream, one step each; return self.
 
-        How a stream is cut into batches makes no difference beyond rounding. A batch in which the
-        gain turns out too large (:class:`akpca.DivergenceError`) leaves no trace. Each sample is
-        centred by the mean of the samples up to and including it, where `fit` takes the mean of the
-        data; with center=False a `fit` of one pass without `shuffle` makes exactly the same steps.
+        How a stream is cut into batches makes no difference beyond rounding, and a batch that
+        raises leaves no trace. Each sample is centred by the mean of the samples up to and
+        including it, where `fit` takes the mean of the data; with center=False a `fit` of one pass
+        without `shuffle` makes exactly the same steps.
 
         Parameters
         ----------
@@ -344,11 +331,9 @@ class GeneralizedHebbian(Encoder):
             allowed = f"allowed in {dtype} are at most {limit:.2g}, so that variances are finite"
             raise ValueError(f"X has values of {largest:.2g}; {allowed}: scale X")
         gain = None if isinstance(self.gain, str) else self.gain
-        if gain is not None and (gain.normalised or gain.adapts):
-            raise ValueError(
-                f"gain={gain!r} needs the kernel matrix of a fixed set of samples: allowed are "
-                "gains with neither `normalised` nor `mu`, or gain='auto'"
-            )
+        if gain is not None and (gain.reciprocal or gain.adapts):
+            allowed = "a constant or annealed one, or 'auto', which divides by eigenvalues as well"
+            raise ValueError(f"gain={gain!r} is for kernels: give {allowed}")
         return X, gain
 
     def _start(self, rng, d: int) -> LinearState:

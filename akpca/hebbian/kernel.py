@@ -43,7 +43,6 @@ __all__ = [
     "KernelHebbian",
     "KernelState",
     "kernel_block",
-    "kernel_reconstruction_error",
     "refresh",
     "run_pass",
     "safe_gain",
@@ -154,25 +153,6 @@ def run_pass(
             yield state
 
 
-def kernel_reconstruction_error(operator, A: np.ndarray) -> float:
-    """Return ||K' - (A K')^T A K'||_F, the reconstruction error (38), in two products with K'.
-
-    Parameters
-    ----------
-    operator : operator of :mod:`akpca.operators`
-        K', which is not formed. Its Frobenius norm costs a third sweep.
-    A : array-like of shape (r, l)
-    """
-    A, n = np.asarray(A), operator.shape[0]
-    if A.ndim != 2 or A.shape[1] != n:
-        raise ValueError(f"A must have shape (r, {n}), got {A.shape}")
-    Y = operator @ A.T
-    YK = operator @ Y
-    Y, YK = Y.astype(np.float64), YK.astype(np.float64)
-    square = operator.frobenius_norm() ** 2 - 2 * np.sum(Y * YK) + np.sum((Y.T @ Y) ** 2)
-    return float(np.sqrt(max(square, 0.0)))
-
-
 def sampled_start(operator, r: int, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return coefficients of the components of some samples, shape (k, l), and their A K'.
 
@@ -262,17 +242,12 @@ class KernelHebbian(KernelEstimator):
         at every step, which is better in few passes and costs little more.
     init : array-like of shape (n_components, n_samples), default=None
         Coefficients to start from. With gain='auto', None takes the components of some samples, 20
-        r of them and at most 1000, or 2 r. With other gains it draws coefficients from
-        N(0, 1 / (r tr K')), the paper's N(0, 1 / (r l)) made independent of the scale of the
-        kernel.
+        r of them and at most 1000, or 2 r; with other gains it draws from N(0, 1 / (r tr K')), the
+        paper's N(0, 1 / (r l)) made independent of the scale of the kernel.
     memory_limit : float, default=2e9
         Bytes that the kernel matrix may take. Rows of a larger one are computed in every pass.
-    n_passes : int, default=10
-        Passes over the data.
-    random_state : int, RandomState instance or None, default=None
-        Of the start and of the order of samples, which is new in every pass.
-    verbose : bool, default=False
-        Show a progress bar.
+    n_passes, random_state, verbose
+        As in :class:`akpca.GeneralizedHebbian`.
     callback : callable, default=None
         Called with a :class:`HebbianProgress` after every pass; a true answer ends the fit.
 
@@ -297,15 +272,14 @@ class KernelHebbian(KernelEstimator):
 
     Notes
     -----
-    One pass is a beginning. A step may only be so large that the weakest component survives it, so
-    that it takes many times tr K' / lambda_r samples to average over them. With gain='auto' the
-    reconstruction error is then a few per cent above its minimum, and a few tenths after ten; from
-    a random start, one pass over some thousand samples leaves it tens of per cent above.
+    A step may only be so large that the weakest component survives it, so that it takes many times
+    tr K' / lambda_r samples to average over them. With gain='auto' the reconstruction error is a
+    few per cent above its minimum after one pass, and a few tenths after ten.
 
-    Components can stay near a wrong order, or mixed with each other, when the gain has become too
-    small to part them. If `eigenvalues_` show it, `fit` warns. A PCA of the codes, such as in
-    ``make_pipeline(KernelHebbian(r), PCA())``, gives the best components in the span that was
-    found, in order; `coefficients_` and `components_` stay those of the algorithm.
+    Components can stay near a wrong order, or mixed, when the gain has become too small to part
+    them. If `eigenvalues_` show it, `fit` warns. A PCA of the codes, such as in
+    ``make_pipeline(KernelHebbian(r), PCA())``, gives the best components in the span found, in
+    order.
 
     See Also
     --------
@@ -383,37 +357,33 @@ class KernelHebbian(KernelEstimator):
 
     @fit_method
     def fit(self, X, y=None) -> KernelHebbian:
-        """Make `n_passes` passes over X.
+        """Make `n_passes` passes over X; return self.
 
         An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached; before the
-        first steps it is raised and leaves the estimator as it was. So
-        does a :class:`akpca.DivergenceError`, which says that a gain is too large.
+        first steps it is raised and leaves the estimator as it was. So does a
+        :class:`akpca.DivergenceError`, which says that a gain is too large.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             With kernel='precomputed' the kernel matrix, or an operator that stands for it.
         y : Ignored
-
-        Returns
-        -------
-        self : object
         """
         operator, points = self._make_operator(X)
-        n, every_step = operator.shape[0], self.eigenvalue_updates == "iteration"
-        rng = check_random_state(self.random_state)
-        auto, (A, AK, order, limit) = self.gain == AUTO, self._start(operator, rng)
+        n, auto, rng = operator.shape[0], self.gain == AUTO, check_random_state(self.random_state)
+        A, AK, order, limit = self._start(operator, rng)
         gain = safe_gain(operator, A, AK, self.n_passes) if auto else self.gain
         state = start_state(operator, A, gain, AK=AK)
         size = 96 if self.n_components <= 32 else 128  # of blocks: the same steps, but for rounding
-        options = {"block_size": size, "every_step": every_step, "limit": limit}
+        options = {"every_step": self.eigenvalue_updates == "iteration", "limit": limit}
         total, retreats = -(-n // size) * self.n_passes, 0
-        name = gain.name if self.verbose else ""
         try:
-            with progress_bar(shown=self.verbose, total=total, desc=name, unit="block") as bar:
+            with progress_bar(shown=self.verbose, total=total, desc="blocks") as bar:
                 while state.t < n * self.n_passes:
                     try:  # an interrupt leaves the state after the last whole block
-                        for after in run_pass(operator, state, gain, order, **options):
+                        for after in run_pass(
+                            operator, state, gain, order, block_size=size, **options
+                        ):
                             state = after
                             bar.update()
                     except DivergenceError as error:
@@ -502,27 +472,17 @@ class KernelHebbian(KernelEstimator):
         limit = RUNAWAY * max(1.0, float(np.max(matmul(A, rows.T) ** 2) / size))
         return A, AK, order, limit
 
-    def _too_large(self, gain: Gain, error: DivergenceError) -> DivergenceError:
-        """Return the error of a gain that diverges, with what to do."""
-        text = f"{gain!r} {error} of {self.n_passes} passes: the gain is too large for these data; "
-        if self._auto:
-            return DivergenceError(f"{text}so was any other that was tried: scale the data")
-        text += f"give a smaller eta0, such as {gain.eta0 / 5:.1g}, or gain='auto'"
-        text += f"; or a smaller mu than {gain.mu:g}" if gain.mu else ""
-        return DivergenceError(text)
-
     def _warn_of_failure(self) -> None:
         norms, values = self.norms_, self.eigenvalues_
-        later = np.maximum.accumulate(values[::-1])[::-1]
-        wrong = np.flatnonzero(later > RISE * values)
+        wrong = np.flatnonzero(np.maximum.accumulate(values[::-1])[::-1] > RISE * values)
         if norms.max() > TOO_LONG:
             text = f"components of norm {norms.max():.2g}, where 1 is right: {self.gain_!r}"
             warn_user(f"{text} was too large at the start; give a smaller one, or a smaller init")
         elif len(wrong) and np.abs(norms - 1).max() <= RIGHT_LENGTH:
+            text = f"component {wrong[0]} has a smaller eigenvalue than one after it: they are in a"
             warn_user(
-                f"component {wrong[0]} has a smaller eigenvalue than one after it: they are in a "
-                "wrong order, or mixed. A PCA of the codes sorts them; another random_state, or a "
-                "gain that is annealed later, may find them"
+                f"{text} wrong order, or mixed. A PCA of the codes sorts them; another "
+                "random_state, or a gain that is annealed later, may find them"
             )
 
     def _report(self, gain: Gain, state: KernelState) -> HebbianProgress:

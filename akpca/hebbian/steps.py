@@ -83,14 +83,12 @@ class Block(NamedTuple):
         inner products of the columns of K', of shape (b, b).
         """
         rows, b = outputs.shape
-        every_step = images is not None
-        stack, column_sizes = np.zeros((b, 3 if every_step else 1, rows + b)), np.zeros(b)
+        stack, column_sizes = np.zeros((b, 1 if images is None else 3, rows + b)), np.zeros(b)
         stack[:, 0, :rows] = outputs.T
         stack[:, 0, rows:] = gram
-        if every_step:
-            r = len(images)
-            stack[:, 1, :r] = coefficients.T
-            stack[:, 2, :r] = images.T
+        if images is not None:
+            stack[:, 1, : len(images)] = coefficients.T
+            stack[:, 2, : len(images)] = images.T
             stack[:, 2, rows:] = column_gram
             column_sizes[:] = column_gram.diagonal()
         return cls(stack, gram.diagonal().astype(np.float64), column_sizes)

@@ -24,7 +24,6 @@ from ...hebbian import (
     Gain,
     HebbianProgress,
     KernelHebbian,
-    kernel_reconstruction_error,
     make_gain,
 )
 from ...operators import MatrixOperator
@@ -43,6 +42,7 @@ __all__ = [
     "excess_error_curves",
     "follow_passes",
     "gains_for",
+    "kernel_reconstruction_error",
     "optimal_error",
     "percent",
     "rung",
@@ -80,6 +80,25 @@ def optimal_error(K: np.ndarray, n_components: int) -> float:
     rest = K - matmul(vectors * np.maximum(values, 0), vectors.T)
     # in float32 a sum of so many squares would lose digits, too
     return float(np.sqrt(np.einsum("ij,ij->", rest, rest, dtype=np.float64)))
+
+
+def kernel_reconstruction_error(operator, A: np.ndarray) -> float:
+    """Return ||K' - (A K')^T A K'||_F, the reconstruction error (38), in two products with K'.
+
+    Parameters
+    ----------
+    operator : operator of :mod:`akpca.operators`
+        K', which is not formed. Its Frobenius norm costs a third sweep.
+    A : array-like of shape (r, l)
+    """
+    A, n = np.asarray(A), operator.shape[0]
+    if A.ndim != 2 or A.shape[1] != n:
+        raise ValueError(f"A must have shape (r, {n}), got {A.shape}")
+    Y = operator @ A.T
+    YK = operator @ Y
+    Y, YK = Y.astype(np.float64), YK.astype(np.float64)
+    square = operator.frobenius_norm() ** 2 - 2 * np.sum(Y * YK) + np.sum((Y.T @ Y) ** 2)
+    return float(np.sqrt(max(square, 0.0)))
 
 
 def _positive_optimum(K: np.ndarray, n_components: int) -> float:

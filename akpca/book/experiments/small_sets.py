@@ -20,11 +20,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...hebbian import Gain, HebbianProgress, kernel_reconstruction_error, make_gain
+from ...hebbian import Gain, HebbianProgress, make_gain
 from ...incremental import IncrementalKernelPCA
 from ...operators import MatrixOperator
 from ...progress import progress_bar
-from .hebbian import excess_error_curve, optimal_error, tune_gain
+from .hebbian import excess_error_curve, kernel_reconstruction_error, optimal_error, tune_gain
 from .tables import ResultTable
 from .verdicts import Comparison
 
