@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from akpca.book import reference
 from akpca.hebbian import DivergenceError, Gain, GeneralizedHebbian, generalized
 from akpca.hebbian.generalized import FORGETTING
-from akpca.progress import FitProgress
 
 STEPS = {"sanger": reference.gha_step, "oja": reference.oja_step}
 RULES = list(STEPS)
@@ -168,17 +167,6 @@ def test_sanger_converges_to_pca():
     )
 
 
-def test_eigenvalues_of_a_stream_are_on_the_scale_of_pca():
-    """The running estimate has no factor n and no factor of the norms."""
-    X = make_data(6000, 8, decay=0.7)
-    model = GeneralizedHebbian(3, random_state=0)
-    for batch in np.array_split(X, 60):
-        model.partial_fit(batch)
-    np.testing.assert_allclose(
-        model.explained_variance_, PCA(3).fit(X).explained_variance_, rtol=0.15
-    )
-
-
 def test_variance_estimate_is_unbiased_from_the_start():
     """Over many short streams its mean is the variance, though the mean is estimated too."""
     rng = np.random.default_rng(0)
@@ -309,29 +297,9 @@ def test_divergence_in_a_stream_keeps_the_last_good_state(X):
 # ------------------------------------------------------------------------------ long fits
 
 
-def test_callback_sees_every_pass_and_may_stop(X):
-    """It gets the state of the fit with a usable estimator, and True ends the fit."""
-    seen = []
-
-    def callback(state):
-        assert isinstance(state, FitProgress)
-        assert (state.n_iter_max, state.loss) == (9, None)
-        model = state.model
-        assert model.n_iter_ == state.n_iter
-        seen.append((state.n_iter, model.transform(X).var(axis=0, ddof=1).sum()))
-        np.testing.assert_allclose(model.explained_variance_.sum(), seen[-1][1])
-        return state.n_iter == 4
-
-    model = GeneralizedHebbian(2, n_passes=9, callback=callback, random_state=0).fit(X)
-    assert [number for number, _ in seen] == [1, 2, 3, 4]
-    assert model.n_iter_ == 4
-    assert seen[-1][1] > seen[0][1]
-
-
-@pytest.mark.parametrize("blocks", [30, 4, 0])
+@pytest.mark.parametrize("blocks", [30, 4])
 def test_interrupt_keeps_what_was_reached(X, monkeypatch, blocks):
-    """Ctrl-C ends the fit with a warning, and the last whole block counts; before anything is
-    learned it is raised and leaves the model as it was."""
+    """Ctrl-C ends the fit with a warning, and the last whole block counts."""
     block, calls = generalized.linear_block, []
 
     def interrupted(*args):
@@ -340,14 +308,8 @@ def test_interrupt_keeps_what_was_reached(X, monkeypatch, blocks):
         calls.append(1)
         return block(*args)
 
-    model = GeneralizedHebbian(2, block_size=10, random_state=0).fit(X[:100])
-    before = model.transform(X)
+    model = GeneralizedHebbian(2, block_size=10, random_state=0)
     monkeypatch.setattr(generalized, "linear_block", interrupted)
-    if not blocks:
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(X)
-        np.testing.assert_array_equal(model.transform(X), before)
-        return
     with pytest.warns(ConvergenceWarning, match=f"interrupted .*{10 * blocks} steps") as caught:
         model.fit(X)
     assert caught[0].filename == __file__
@@ -402,13 +364,6 @@ def test_the_callers_arrays_stay_apart(X, center):
         if isinstance(returned, np.ndarray):
             returned[:] = 7
         np.testing.assert_array_equal(model.transform(X), codes)
-
-
-def test_same_seed_same_bits(X):
-    """Two fits agree exactly; another seed takes another way."""
-    fits = [GeneralizedHebbian(2, random_state=seed).fit(X).components_ for seed in (0, 0, 1)]
-    np.testing.assert_array_equal(fits[0], fits[1])
-    assert not np.array_equal(fits[0], fits[2])
 
 
 @pytest.mark.parametrize(

@@ -253,16 +253,6 @@ def test_a_gain_that_was_chosen_retreats(digits, monkeypatch):
     assert model.norms_.max() < 2
 
 
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
-def test_auto_needs_no_tuning(digits, scale):
-    """The default neither diverges nor stalls, whatever the scale of the kernel."""
-    model = KernelHebbian(2, kernel="linear", n_passes=10, random_state=0)
-    with np.errstate(all="raise", under="ignore"):
-        model.fit(scale * digits)
-    values = np.linalg.svd(scale * (digits - digits.mean(axis=0)))[1][:2] ** 2
-    assert model.eigenvalues_.sum() > 0.7 * values.sum()
-
-
 @pytest.mark.parametrize(
     ("dtype", "inside", "outside"),
     [(np.float64, (-200, 200), (-500, 300, 450)), (np.float32, (-20, 18), (-45, 36))],
@@ -351,16 +341,6 @@ def test_long_components_are_reported(digits):
 # ------------------------------------------------------------------ use
 
 
-def test_same_seed_same_bits(digits):
-    """Two fits with the same seed are equal to the bit; another seed takes another way."""
-    for gain in ("auto", make_gain("KHA-SMD", eta0=0.1, mu=0.01)):
-        model = KernelHebbian(R, gain=gain, n_passes=2, random_state=3)
-        first, second = model.fit(digits).components_, clone(model).fit(digits).components_
-        assert first.tobytes() == second.tobytes()
-        other = model.set_params(random_state=4).fit(digits).components_
-        assert first.tobytes() != other.tobytes()
-
-
 def test_callback_sees_every_pass(digits):
     """The callback gets one report a pass, with gains that fall."""
     seen = []
@@ -375,10 +355,9 @@ def test_callback_sees_every_pass(digits):
     assert stop.fit(digits).n_iter_ == 2
 
 
-@pytest.mark.parametrize("blocks", [9, 3, 0])
+@pytest.mark.parametrize("blocks", [9, 4])
 def test_interrupt_keeps_what_was_done(digits, monkeypatch, blocks):
-    """An interrupt ends the fit with a warning, and the last whole block counts; before anything is
-    learned it is raised and leaves the model as it was."""
+    """An interrupt ends the fit with a warning, and the last whole block counts."""
     block, calls = kernel.kernel_block, []
 
     def interrupted(*args):
@@ -387,15 +366,9 @@ def test_interrupt_keeps_what_was_done(digits, monkeypatch, blocks):
         calls.append(1)
         return block(*args)
 
-    model = KernelHebbian(R, gain=Gain(0.1), gamma=0.05, random_state=0).fit(digits[:60])
-    before = model.transform(digits)
+    model = KernelHebbian(R, gain=Gain(0.1), gamma=0.05, random_state=0)
     monkeypatch.setattr(kernel, "kernel_block", interrupted)
     X = np.resize(digits, (3 * 96, digits.shape[1]))
-    if not blocks:
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(X)
-        np.testing.assert_array_equal(model.transform(digits), before)
-        return
     with pytest.warns(ConvergenceWarning, match=f"interrupted.*, {96 * blocks} steps") as caught:
         model.fit(X)
     assert caught[0].filename == __file__
@@ -546,20 +519,6 @@ def test_the_callers_arrays_stay_apart(digits, kind):
     values[:], init[:], returned[:] = 7, 7, 7
     np.testing.assert_array_equal(model.transform(new), codes)
     assert abs(model.X_fit_ - fitted).max() == 0
-
-
-def test_a_callback_may_keep_and_change_what_it_gets(digits):
-    """Arrays of a report belong to the callback, not to the iteration that goes on."""
-
-    def spoil(state):
-        state.coefficients[:], state.log_gain[:] = 7, 7
-        state.eigenvalues[:] = 7
-
-    gain = make_gain("KHA-SMD*", eta0=1, mu=0.01)
-    model = KernelHebbian(R, gain=gain, n_passes=3, random_state=0)
-    expected = clone(model).fit(digits)
-    model.set_params(callback=spoil).fit(digits)
-    np.testing.assert_array_equal(model.components_, expected.components_)
 
 
 @pytest.mark.parametrize(

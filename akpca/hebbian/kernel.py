@@ -388,7 +388,7 @@ class KernelHebbian(KernelEstimator):
                             bar.update()
                     except DivergenceError as error:
                         if not auto or retreats == RETREATS:
-                            advice = f"give a smaller eta0, such as {gain.eta0 / 5:.1g}"
+                            advice = f"give a smaller eta0, as {float(f'{gain.eta0 / 5:.0e}'):g}"
                             advice += f", or a smaller mu than {gain.mu:g}" if gain.mu else ""
                             problem = f"{gain!r} {error}: it is too large for these data"
                             raise DivergenceError(f"{problem}; {advice}") from None
