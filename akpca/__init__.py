@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING
 
 from .autoencoding import AKPCA, Autoencoder, DataSpanAKPCA, RidgeAutoencoder
 from .datasets import Dataset, dataset_names, load_dataset
-from .hebbian import DivergenceError, GeneralizedHebbian, KernelHebbian, KernelStream
+from .hebbian import DivergenceError, GeneralizedHebbian, KernelHebbian
 from .incremental import IncrementalKernelPCA
 from .kernel_pca import KernelPCA
 from .metrics import reconstruction_error, relative_error
@@ -67,7 +67,6 @@ __all__ = [
     "KernelHebbian",
     "KernelOperator",
     "KernelPCA",
-    "KernelStream",
     "LinearCode",
     "NystromKernelPCA",
     "RidgeAutoencoder",

@@ -20,36 +20,30 @@ from akpca import (
     IncrementalKernelPCA,
     KernelHebbian,
     KernelPCA,
-    KernelStream,
     NystromKernelPCA,
 )
-from akpca.hebbian import Constant, make_gain
-from akpca.kernels import Polynomial
+from akpca.hebbian import Gain
 
-SQUARE = Polynomial(degree=2, coef0=0)
 # Each setting reaches code that the others of the same class do not.
 SETTINGS = [
     KernelPCA(fit_inverse_transform=True),
     KernelPCA(kernel="rbf", preimage="fixed_point"),
     KernelPCA(kernel="poly", degree=2, center=False, eigen_solver="krylov"),
     KernelPCA(kernel="cosine", eigen_solver="arpack"),
-    NystromKernelPCA(),
+    NystromKernelPCA(fit_inverse_transform=True),
     NystromKernelPCA(kernel="linear", sampling="leverage", center=False, preimage="ridge"),
-    NystromKernelPCA(preimage="distance"),
+    NystromKernelPCA(orthonormal=False, preimage="distance"),
     NystromKernelPCA(kernel="laplacian", sampling="kmeans"),
     IncrementalKernelPCA(preimage="ridge", block_size=25),
-    IncrementalKernelPCA(kernel=SQUARE, budget=20, center=False, preimage="eigenvector"),
+    IncrementalKernelPCA(kernel="poly", degree=2, budget=20, center=False, preimage="eigenvector"),
     IncrementalKernelPCA(kernel="linear", n_kept=60, block_size=5, shuffle=False),
     IncrementalKernelPCA(kernel="cosine"),
     GeneralizedHebbian(n_passes=2),
     GeneralizedHebbian(n_passes=1, rule="oja", center=False),
-    GeneralizedHebbian(n_passes=1, gain=make_gain("KHA/et*", eta0=0.05)),
+    GeneralizedHebbian(n_passes=1, gain=Gain(1e-6, iterations=50)),
     KernelHebbian(n_passes=2, preimage="ridge"),
-    KernelHebbian(n_passes=1, kernel="cosine", center=False, gain=Constant(0.1)),
-    KernelHebbian(n_passes=1, kernel="poly", gain="KHA-SMD*", eigenvalue_updates="pass"),
-    KernelStream(preimage="ridge"),
-    KernelStream(kernel=SQUARE, budget=5, center=False, preimage="eigenvector"),
-    KernelStream(kernel="linear", preimage="distance"),
+    KernelHebbian(n_passes=1, kernel="cosine", center=False, gain=Gain(0.1)),
+    KernelHebbian(n_passes=1, kernel="poly", eigenvalue_updates="pass"),
     AKPCA(n_epochs=2),
     AKPCA(n_epochs=2, decoder="eigenvector"),
     AKPCA(n_epochs=1, decoder="ridge", precision="single"),
@@ -72,9 +66,7 @@ STREAMS = [
     IncrementalKernelPCA(60, kernel="linear", center=False, block_size=7),
     GeneralizedHebbian(1),
     GeneralizedHebbian(1, rule="oja", center=False, block_size=7),
-    GeneralizedHebbian(1, gain=Constant(1e-6)),
-    KernelStream(),
-    KernelStream(kernel="linear", center=False, block_size=7),
+    GeneralizedHebbian(1, gain=Gain(1e-6)),
 ]
 for setting in (*SETTINGS, *STREAMS):
     setting.set_params(random_state=0)

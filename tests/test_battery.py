@@ -52,7 +52,6 @@ from akpca import (
     IncrementalKernelPCA,
     KernelHebbian,
     KernelPCA,
-    KernelStream,
     NystromKernelPCA,
 )
 from akpca.incremental import MIN_SCATTER
@@ -248,13 +247,11 @@ def test_any_input_is_fitted_or_refused(estimator, data):
         (KernelHebbian(n_passes=2), Sample(1, 7, values="constant", power=155), 1, False),
         (KernelPCA(), Sample(1, 3, power=211), 2, True),
         (KernelPCA(), Sample(46, 1, "float32", power=19, seed=4), 39, False),
-        (KernelStream(3, kernel="linear", preimage="distance"), OUTLIER, 3, True),
         (NystromKernelPCA(kernel="laplacian", sampling="kmeans"), LARGEST, 3, False),
         (NystromKernelPCA(preimage="distance"), APART, 1, False),
         (KernelHebbian(n_passes=2, preimage="ridge"), ALONE, 3, True),
         (KernelPCA(fit_inverse_transform=True), SMALLEST, 2, False),
         (NystromKernelPCA(kernel="linear"), SMALLEST, 1, False),
-        (KernelStream(kernel="poly", degree=2, budget=5, center=False), EQUAL, 39, True),
     ],
 )
 def test_values_near_the_limits_of_their_type(estimator, sample, n_components, taken):

@@ -23,10 +23,9 @@ from akpca import (
     IncrementalKernelPCA,
     KernelHebbian,
     KernelPCA,
-    KernelStream,
     NystromKernelPCA,
 )
-from akpca.hebbian import Annealing, Constant, ReciprocalEigenvalues
+from akpca.hebbian import Gain
 from akpca.kernels import RBF, Linear
 
 # At the defaults, unless they take long, and in other forms, each of which runs code of its own.
@@ -50,16 +49,12 @@ CHECKED = [
     IncrementalKernelPCA(1, kernel="poly", degree=2, budget=8),
     GeneralizedHebbian(),
     GeneralizedHebbian(rule="oja", center=False),
-    GeneralizedHebbian(1, gain=Constant(1e-4) * Annealing(iterations=50), block_size=3),
-    GeneralizedHebbian(1, gain=Constant(0.05) * ReciprocalEigenvalues(), shuffle=False),
+    GeneralizedHebbian(1, gain=Gain(1e-4, iterations=50), block_size=3),
+    GeneralizedHebbian(1, gain=Gain(1e-4), shuffle=False),
     KernelHebbian(n_passes=2),
-    KernelHebbian(n_passes=2, gain=Constant(0.1), center=False),
-    KernelHebbian(1, n_passes=1, gain="KHA-SMD*", eigenvalue_updates="pass"),
-    KernelHebbian(1, n_passes=1, kernel="cosine", gain="KHA/t", memory_limit=0),
-    KernelStream(),
-    KernelStream(budget=5, center=False),
-    KernelStream(1, kernel="cosine", gain=Constant(0.01), block_size=3),
-    KernelStream(1, kernel="poly", degree=2, budget=8),
+    KernelHebbian(n_passes=2, gain=Gain(0.1), center=False),
+    KernelHebbian(1, n_passes=1, gain=Gain(0.1, passes=1, mu=0.01), eigenvalue_updates="pass"),
+    KernelHebbian(1, n_passes=1, kernel="cosine", gain=Gain(0.1, passes=1), memory_limit=0),
     AKPCA(n_epochs=4),
     AKPCA(decoder="eigenvector", n_epochs=4),
     AKPCA(1, decoder="ridge", precision="single", n_epochs=2),

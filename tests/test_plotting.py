@@ -423,7 +423,7 @@ def test_prices_are_joined_and_have_one_legend():
 
 def test_measures_of_the_same_methods():
     """A panel for each measure, ticks where the values are, one legend."""
-    curves = {"KernelStream, budget": [1.0, 2.0], "other": [3.0, 4.0]}
+    curves = {"IncrementalKernelPCA, budget": [1.0, 2.0], "other": [3.0, 4.0]}
     fig = plotting.plot_measures([100, 200], {"error": curves, "points": curves}, xlabel="n")
     assert [ax.get_ylabel() for ax in fig.axes] == ["error", "points"]
     for ax in fig.axes:

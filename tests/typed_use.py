@@ -19,7 +19,6 @@ from akpca import (
     KernelHebbian,
     KernelOperator,
     KernelPCA,
-    KernelStream,
     LinearCode,
     NystromKernelPCA,
     dataset_names,
@@ -32,7 +31,7 @@ from akpca.book.experiments import excess_error_curve, optimal_error
 from akpca.book.rerun import emit_results, results
 from akpca.datasets import add_gaussian_noise, add_speckle, balanced_split, scale_by_max_norm
 from akpca.eigen import leading_eigenpairs
-from akpca.hebbian import Annealing, Constant, Gain, MetaDescent, make_gain
+from akpca.hebbian import Gain, make_gain
 from akpca.kernels import RBF, Kernel, Linear, Polynomial
 from akpca.operators import MatrixOperator
 from akpca.parameters import check_number
@@ -83,10 +82,10 @@ def operators(X: Array, kernel: Kernel) -> float:
 
 
 def gains(K: Array) -> float:
-    gain: Gain = Constant(0.1) * Annealing(10.0)
+    gain: Gain = Gain(0.1, passes=10.0)
     named: Gain = make_gain("KHA-SMD", eta0=0.1, mu=0.01)
-    meta: MetaDescent | None = named.get(MetaDescent)
-    assert meta is not None
+    mu: float | None = named.mu
+    assert mu is not None
     curve: Array = excess_error_curve(K, gain, 2, 2, random_state=0)
     return optimal_error(K, 2) + float(curve[-1])
 
@@ -103,7 +102,6 @@ def estimators(X: Array, X_test: Array, kernel: Kernel) -> dict[str, float]:
     hebbian: GeneralizedHebbian = GeneralizedHebbian(2, n_passes=2, random_state=0).fit(X)
     hebbian = hebbian.partial_fit(X)
     kha: KernelHebbian = KernelHebbian(2, n_passes=3, callback=stop, random_state=0).fit(X)
-    stream: KernelStream = KernelStream(2, budget=20, random_state=0).partial_fit(X)
     ridge: AKPCA = AKPCA(2, n_epochs=2, random_state=0).fit(X)
     dense: AKPCA = AKPCA(2, decoder="eigenvector", n_epochs=2, random_state=0).fit(X)
     dense = dense.partial_fit(X)
@@ -117,7 +115,6 @@ def estimators(X: Array, X_test: Array, kernel: Kernel) -> dict[str, float]:
         "IncrementalKernelPCA": merged.transform(X_test),
         "GeneralizedHebbian": hebbian.transform(X_test),
         "KernelHebbian": kha.transform(X_test),
-        "KernelStream": stream.fit(X).transform(X_test),
         "AKPCA": ridge.transform(X_test),
         "AKPCA, eigenvector": dense.transform(X_test),
         "DataSpanAKPCA": span.transform(X_test),
