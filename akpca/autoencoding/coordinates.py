@@ -118,14 +118,14 @@ class Coordinates:
             mean = X.mean(axis=0, dtype=np.float64) if offset else np.zeros(X.shape[1])
             for rows in gen_batches(len(X), 1000):
                 total += float(np.sum((X[rows] - mean) ** 2))
-        scale = float(np.sqrt(total / len(X)))
-        if not scale**2 < np.finfo(X.dtype).max:
+        scale, limits = float(np.sqrt(total / len(X))), np.finfo(X.dtype)
+        if not scale**2 < float(limits.max):
             raise ValueError(f"X is too large: {X.dtype} can't hold the squares of its entries")
         # what rounding leaves of samples that do not vary is no scale
-        if scale <= 4 * np.sqrt(X.shape[1]) * np.finfo(X.dtype).eps * np.abs(mean).max():
+        if scale <= 4 * np.sqrt(X.shape[1]) * float(limits.eps) * np.abs(mean).max():
             scale = 1.0
         # a square that vanishes in the precision of the samples is no scale either
-        scale = scale if scale**2 > np.finfo(X.dtype).tiny else 1.0
+        scale = scale if scale**2 > float(limits.tiny) else 1.0
         found = cls(mean.astype(X.dtype), scale)
         if turn:
             axes, variances = principal_axes(found.forward(X, dtype))

@@ -22,7 +22,7 @@ from ..progress import FitProgress, progress_bar, warn_interrupted, warn_user
 from ..threads import one_blas_thread
 from .coordinates import Coder, Coordinates, work_dtype
 from .optimizers import Adam, cosine
-from .training import BATCH_SIZE
+from .training import BATCH_SIZE, DIVERGED
 
 __all__ = ["Autoencoder", "Network"]
 
@@ -294,7 +294,7 @@ class Autoencoder(Coder):
             for epoch in bar:
                 loss = self._epoch(network, Z, optimizer, rng, schedule, epoch)
                 error = self._error(network, held_out) if len(held_out) else loss
-                if not np.isfinite(error):
+                if not error < DIVERGED * X.shape[1]:
                     raise FloatingPointError
                 self.loss_curve_.append(loss * unit)
                 self.n_iter_ = epoch
@@ -353,7 +353,7 @@ class Autoencoder(Coder):
                     X, noisy, sparsity=self.sparsity, contraction=self.contraction
                 )
                 total += loss
-                if not np.isfinite(loss):
+                if not loss < DIVERGED * X.size:
                     raise FloatingPointError
                 rate = self.learning_rate * schedule(step)
                 if self.weight_decay:

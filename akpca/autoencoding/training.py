@@ -16,7 +16,7 @@ from .coordinates import Coordinates
 from .models import DenseModel, SpanModel, mean_error
 from .optimizers import Adam, cosine
 
-__all__ = ["BATCH_SIZE", "Descent", "Result", "adam_steps", "default_epochs"]
+__all__ = ["BATCH_SIZE", "DIVERGED", "Descent", "adam_steps", "default_epochs"]
 
 BATCH_SIZE = 100
 # Samples on which the best iterate is chosen, at most, and the residuals of eigenvectors there.
