@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -11,14 +12,13 @@ import numpy as np
 from scipy import linalg
 from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state, gen_batches
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..fitting import FLOATS, Encoder, Interval, check_codes, fit_method
+from ..fitting import Interval, fit_method
 from ..pca import principal_axes
 from ..progress import FitProgress, progress_bar, warn_interrupted
 from ..threads import matmul, one_blas_thread
 from .cleaning import Cleaner
-from .coordinates import Coordinates, finite, work_dtype
+from .coordinates import Coder, Coordinates, work_dtype
 from .ridge import LEAST_RIDGE, SEARCH_ROWS, RidgeDecoder, nearest, solve
 
 __all__ = ["RidgeAutoencoder"]
@@ -43,7 +43,7 @@ SLOPE_SAMPLES = 200
 LEADING_AXES, ENCODER_RIDGE = 30, 1e-4
 
 
-class RidgeAutoencoder(Encoder):
+class RidgeAutoencoder(Coder):
     """A decoder in closed form, g(y) = W^T (kappa(y, c_1..p), y, 1), and its best codes.
 
     The kernel is kappa(y, c) = 1 / (1 + gamma ||y - c||^2), the c_l are some of the codes, and W is
@@ -131,14 +131,10 @@ class RidgeAutoencoder(Encoder):
     """
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        **Coder._parameter_constraints,
         "n_centers": [Interval(Integral, 1, None, closed="left"), None],
         "ridge": [Interval(Real, 0, None, closed="left"), None],
         "n_rounds": [Interval(Integral, 0, None, closed="left")],
-        "noise": [Interval(Real, 0, None, closed="left"), callable, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "callback": [callable, None],
     }
 
     def __init__(
@@ -175,8 +171,7 @@ class RidgeAutoencoder(Encoder):
         -------
         self : object
         """
-        # in C order, as sums in another order round differently
-        X = validate_data(self, X, dtype=FLOATS, order="C", ensure_min_samples=2)
+        X = self._samples(X, ensure_min_samples=2)
         rng, dtype, k = check_random_state(self.random_state), work_dtype(len(X)), self.n_components
         coordinates = replace(Coordinates.measured(X, dtype, offset=True), constant=0.0)
         Z = coordinates.forward(X, dtype)
@@ -205,9 +200,10 @@ class RidgeAutoencoder(Encoder):
         self.loss_curve_ = [(float(np.sum(part[:, k:] ** 2)) / len(few) + outside) * unit]
         self.n_iter_ = 0
         bar = progress_bar(range(1, self.n_rounds + 1), shown=self.verbose, desc="RidgeAutoencoder")
+        start = np.pad(part[:, :k], ((0, 0), (0, max(k - part.shape[1], 0))))
         # what is seen of samples, its codes and what these are to be decoded to, in one assignment:
         # an interrupt may come between two
-        state = Z[few], _standardised(_padded(part, k)), Z[few]
+        state = Z[few], _standardised(start), Z[few]
         try:
             for number in bar:
                 Y, error = _round(state[1], part, self._count(len(few)), self.ridge_, rng)
@@ -215,7 +211,8 @@ class RidgeAutoencoder(Encoder):
                 self.n_iter_, state = number, (state[0], Y, state[2])
                 bar.set_postfix(error=f"{self.loss_curve_[-1]:.4g}")
                 if self.callback is not None:
-                    self._model = self._finished(*state, axes, rng)
+                    # with the next random numbers, but without taking them from the rounds
+                    self._model = self._finished(*state, axes, deepcopy(rng))
                     loss = self.loss_curve_[-1]
                     if self.callback(FitProgress(number, self.n_rounds, loss, self)):
                         break
@@ -298,46 +295,20 @@ class RidgeAutoencoder(Encoder):
         _, errors = decoder.search(begin, Z_new, ENCODING_STEPS, slopes)
         return np.mean(errors)
 
-    def transform(self, X) -> np.ndarray:
-        """Return the codes f(x) of the rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_new, n_features)
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_new, n_components)
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOATS, order="C", reset=False)
+    def _encode(self, X):
         model = self._model
-        with np.errstate(over="ignore", invalid="ignore"):
-            Z = self._coordinates.forward(X, model.spreads.dtype)
-            Z = Z if self._cleaner is None else self._cleaner.clean(Z)
-            codes = model.encode(Z, ENCODING_STEPS) * (model.spreads * self.scale_)
-        return finite(codes, X)
+        Z = self._coordinates.forward(X, model.spreads.dtype)
+        Z = Z if self._cleaner is None else self._cleaner.clean(Z)
+        return model.encode(Z, ENCODING_STEPS) * (model.spreads * self.scale_)
 
-    def inverse_transform(self, X) -> np.ndarray:
-        """Return the samples g(y) of some codes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_new, n_components)
-
-        Returns
-        -------
-        X_original : ndarray of shape (n_new, n_features)
-        """
-        check_is_fitted(self)
-        Y, model = check_codes(X, self._n_features_out, order="C", estimator=self), self._model
-        X_hat = np.empty((len(Y), self.n_features_in_), Y.dtype)
-        with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
-            codes = (Y / (model.spreads * self.scale_)).astype(model.spreads.dtype)
+    def _decode(self, Y):
+        model, X_hat = self._model, np.empty((len(Y), self.n_features_in_), Y.dtype)
+        codes = (Y / (model.spreads * self.scale_)).astype(model.spreads.dtype)
+        with one_blas_thread():
             for rows in gen_batches(len(Y), SEARCH_ROWS):
                 Z = model.decoder.decode(codes[rows])
                 X_hat[rows] = self._coordinates.backward(Z, Y.dtype)
-        return finite(X_hat, Y)
+        return X_hat
 
     @property
     def centers_(self) -> np.ndarray:
@@ -400,11 +371,6 @@ def _quadratic(T):
     """Return t_r t_s of the leading axes, t_r of all, and 1, of samples along the axes."""
     r, s = np.triu_indices(min(LEADING_AXES, T.shape[1]))
     return np.hstack([T[:, r] * T[:, s], T, np.ones((len(T), 1), T.dtype)])
-
-
-def _padded(T, k):
-    """Return the first k columns, the last ones zeros if there are fewer."""
-    return np.pad(T[:, :k], ((0, 0), (0, max(k - T.shape[1], 0))))
 
 
 def _standardised(Y):
