@@ -71,10 +71,11 @@ class _Model:
 
     def encode(self, Z: np.ndarray) -> np.ndarray:
         """Return the codes y_ij = z_i^T A_j z_i, shape (n, k)."""
-        with one_blas_thread():
-            codes = self._encoder()
+        codes = np.empty((len(Z), self.n_components), Z.dtype)
         with one_blas_thread(flops=ENCODED_ROWS * self.flops):
-            return np.concatenate([codes(Z[rows]) for rows in gen_batches(len(Z), ENCODED_ROWS)])
+            for rows in gen_batches(len(Z), ENCODED_ROWS):
+                codes[rows] = self._codes(Z[rows])
+        return codes
 
     def decode(self, Y: np.ndarray, tol: float | None = None, *, unit: float = 1.0) -> Blocks:
         """Yield rows, the samples g(y / unit) of codes, and lambda_2 / lambda_1 of each.
@@ -129,15 +130,27 @@ class DenseModel(_Model):
         PCA's, come nearest to it. Where samples have fewer than k components, the rest of B is 0
         and that of A random.
         """
-        rng = check_random_state(random_state)
+        rng, D = check_random_state(random_state), Z.shape[1]
         direction, towards = _directions(Z, offset, towards)
-        D = Z.shape[1]
+        if offset and not random:
+            axes, gamma = _principal(Z, k, rng)
+            used = axes.shape[1]
+        elif not random:
+            if len(Z) > START_SAMPLES:
+                Z = Z[rng.choice(len(Z), START_SAMPLES, replace=False)]
+        A = _random_symmetric(D, k, Z.dtype, rng)
         if random:
-            A, B = (_random_symmetric(D, k, Z.dtype, rng) for _ in range(2))
+            B = _random_symmetric(D, k, Z.dtype, rng)
         elif offset:
-            A, B = _pca_start(Z, k, rng)
+            A[:, :used] = 0
+            A[:-1, :used, -1] = axes / np.sqrt(Z.dtype.type(2))
+            A[-1, :used, :-1] = A[:-1, :used, -1].T
+            B = gamma * A
+            B[:, used:] = 0
         else:
-            A, B = _kpca_start(Z, k, rng)
+            alphas = _kpca(Z, k, rng)
+            B, used = np.zeros_like(A), alphas.shape[1]
+            A[:, :used] = B[:, :used] = _weighted_sum(alphas, Z, Z)
         if offset:
             B_0 = np.zeros((D, 1, D), Z.dtype)
             B_0[-1, 0, -1] = float(Z[0, -1]) ** 2
@@ -156,7 +169,7 @@ class DenseModel(_Model):
         """
         A, B = self.params
         (b, d), k = Z.shape, A.shape[1]
-        Y = _with_constant(_codes(A, Z), B.shape[1])
+        Y = _with_constant(self._codes(Z), B.shape[1])
         form = B.shape[1] >= FORM_IN_TRAINING and b * d * d <= FORMED_SIZE
         losses, P, V = loss(_dense_product(B, Y, form))
         # dF/dy_j = p^T B_j v, dF/dA_j = sum_i dF/dy_ij z_i z_i^T,
@@ -173,11 +186,13 @@ class DenseModel(_Model):
 
     def copy(self, dtype: np.dtype) -> DenseModel:
         """Return a copy with exactly symmetric matrices, which steps leave only nearly so."""
-        params = ((p + p.transpose(2, 1, 0)).astype(dtype) / 2 for p in self.params)
-        return DenseModel(*params, direction=self.direction, towards=self.towards)
+        A, B = self.params
+        A, B = (A + A.transpose(2, 1, 0)) / 2, (B + B.transpose(2, 1, 0)) / 2
+        directions = {"direction": self.direction, "towards": self.towards}
+        return DenseModel(A.astype(dtype), B.astype(dtype), **directions)
 
-    def _encoder(self):
-        return partial(_codes, self.params[0])
+    def _codes(self, Z):
+        return np.matmul(_images(self.params[0], Z), Z[:, :, None])[:, :, 0]
 
     def _decoder(self, n):
         return _dense_decoder(self.params[1])
@@ -364,9 +379,8 @@ class SpanModel(_Model):
     def _product(self, coefficients, Y):
         return self.span.product(_with_constant(Y, len(coefficients)) @ coefficients)
 
-    def _encoder(self):
-        coefficients = self.span.expand(self.params[0]).T
-        return lambda Z: self.span.inner(Z, Z) @ coefficients
+    def _codes(self, Z):
+        return self.span.inner(Z, Z) @ self.span.expand(self.params[0]).T
 
     def _decoder(self, n):
         with one_blas_thread():
@@ -422,34 +436,11 @@ def _principal(Z, k, rng):
     return axes, _best_factor(np.linalg.norm(X @ axes, axis=1), c)
 
 
-def _pca_start(Z, k, rng):
-    axes, gamma = _principal(Z, k, rng)
-    d, used = axes.shape
-    A = _random_symmetric(d + 1, k, Z.dtype, rng)
-    A[:, :used] = 0
-    A[:d, :used, d] = axes / np.sqrt(Z.dtype.type(2))
-    A[d, :used, :d] = A[:d, :used, d].T
-    B = np.zeros_like(A)
-    B[:, :used] = gamma * A[:, :used]
-    return A, B
-
-
-def _kpca_start(Z, k, rng):
-    if len(Z) > START_SAMPLES:
-        Z = Z[rng.choice(len(Z), START_SAMPLES, replace=False)]
-    A = _random_symmetric(Z.shape[1], k, Z.dtype, rng)
-    B = np.zeros_like(A)
+def _kpca(Z, k, rng):
+    """Return coefficients of degree-2 kernel PCA, shape (n, at most k)."""
     degree_2 = {"kernel": "poly", "degree": 2, "gamma": 1, "coef0": 0, "center": False}
     model = KernelPCA(min(k, len(Z)), **degree_2, remove_zero_eig=True, random_state=rng).fit(Z)
-    alphas = model.eigenvectors_ / np.sqrt(model.eigenvalues_)
-    found = alphas.shape[1]
-    A[:, :found] = B[:, :found] = _weighted_sum(alphas, Z, Z)
-    return A, B
-
-
-def _codes(A, Z):
-    """Return z_i^T A_j z_i, shape (b, k)."""
-    return np.matmul(_images(A, Z), Z[:, :, None])[:, :, 0]
+    return model.eigenvectors_ / np.sqrt(model.eigenvalues_)
 
 
 def _dense_product(B, Y, form):

@@ -35,19 +35,17 @@ class Adam:
     """
 
     steps: Arrays | None = None
-    _moments: list[tuple[np.ndarray, np.ndarray]] | None = field(default=None, init=False)
-    _factors: Arrays | None = field(default=None, init=False)
+    _moments: Arrays = field(default_factory=list, init=False)
+    _factors: Arrays = field(default_factory=list, init=False)
     _t: int = field(default=0, init=False)
 
     def step(self, params: Arrays, gradients: Arrays, rate: float) -> None:
         """Move the parameters by the gradients of a minibatch, each entry by up to `rate`."""
-        if self._moments is None:
-            self._moments = [(np.zeros(p.size, p.dtype), np.zeros(p.size, p.dtype)) for p in params]
-            factors = [np.ones(1)] * len(params) if self.steps is None else self.steps
-            self._factors = [
-                (f if f.size == 1 else np.broadcast_to(f, p.shape)).astype(p.dtype).reshape(-1)
-                for f, p in zip(factors, params, strict=True)
-            ]
+        if not self._moments:
+            for p, f in zip(params, self.steps or [np.ones(1)] * len(params), strict=True):
+                self._moments.append(np.zeros((2, p.size), p.dtype))
+                f = f if f.size == 1 else np.broadcast_to(f, p.shape)
+                self._factors.append(f.astype(p.dtype).reshape(-1))
         self._t += 1
         first, second = 1 - BETA1**self._t, 1 - BETA2**self._t
         # m-hat / (sqrt(v-hat) + eps) = (sqrt(second) / first) m / (sqrt(v) + sqrt(second) eps)
