@@ -43,8 +43,8 @@ MIN_PIVOT_RATIO = {DOUBLE: 1e-12, SINGLE: 1e-5}
 MAX_NEGATIVE_RATIO = {DOUBLE: 1e-5, SINGLE: 5e-3}
 MAX_NEGATIVE = {DOUBLE: 1e-10, SINGLE: 1e-6}
 MAX_ZERO_RATIO = {DOUBLE: 1e-12, SINGLE: 2e-7}
-# Number of matrix-vector products whose cost decides whether ARPACK uses threads.
-ARPACK_PRODUCTS = 400
+# Work of a product with one vector, for each entry, in flops of a matrix product: memory bounds it.
+VECTOR_WORK = 12
 # Squared norms below these, relative to the largest and absolute, are rounding errors.
 MIN_SQUARE_RATIO, MIN_SQUARE = 1e-10, 1e-20
 # Blocks in the basis of `block_krylov`, at most, before it restarts.
@@ -110,8 +110,7 @@ def leading_eigenpairs(
         used = "dense"  # ARPACK finds at most n - 1 pairs
     if used == "arpack":
         try:
-            # each of the many products is too small for threads
-            with one_blas_thread(flops=ARPACK_PRODUCTS * n**2):
+            with one_blas_thread(flops=VECTOR_WORK * n**2):
                 values, vectors = _arpack(K, k, tol, max_iter, random_state)
         except ArpackError as error:
             # A zero matrix, or many equal eigenvalues, are not for ARPACK. Too few iterations are

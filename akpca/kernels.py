@@ -109,9 +109,9 @@ class Kernel(BaseEstimator):
 
     check_params = __post_init__
 
-    def row_terms(self, X) -> np.ndarray | None:
-        """Return one number per row of X that `fill` needs, shape (n,), or None."""
-        return None
+    def row_terms(self, X) -> np.ndarray:
+        """Return one number per row of X that `fill` needs, shape (n,); zeros if it needs none."""
+        return np.zeros(X.shape[0])
 
     def values(self, X, Y) -> np.ndarray:
         """Return the block k(X, Y), shape (len(X), len(Y))."""
@@ -153,9 +153,9 @@ class Kernel(BaseEstimator):
         def fill_rows(rows):
             # a product of a matrix with its own transpose takes half of the time
             for columns in (rows, slice(rows.stop, None)) if symmetric else (slice(None),):
-                block, terms = K[rows, columns], (part(x_terms, rows), part(y_terms, columns))
+                block = K[rows, columns]
                 if block.size:
-                    self.fill(block, X[rows], Y[columns], *terms)
+                    self.fill(block, X[rows], Y[columns], x_terms[rows], y_terms[columns])
             if symmetric:
                 K[rows.stop :, rows] = block.T
 
@@ -434,8 +434,9 @@ def make_kernel(name: str, **params: Any) -> Kernel:
     """Return the kernel called `name`, with those of gamma, degree and coef0 that it has."""
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {sorted(KERNELS)}, got {name!r}")
-    cls = KERNELS[name]
-    return cls(**{key: params[key] for key in params.keys() & cls.__dataclass_fields__})
+    for unused in params.keys() - KERNELS[name].__dataclass_fields__.keys():
+        del params[unused]
+    return KERNELS[name](**params)
 
 
 def resolve_kernel(

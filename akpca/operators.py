@@ -38,7 +38,6 @@ from .kernels import (
     check_samples,
     gamma_of,
     ignore_overflow,
-    part,
 )
 from .progress import progress_bar
 from .threads import blas_threads, matmul, one_blas_thread
@@ -264,10 +263,10 @@ class KernelOperator(SampleOperator):
 
     def plain_rows(self, indices) -> np.ndarray:  # noqa: D102
         out = np.empty((len(indices), self.shape[0]), self.dtype)
-        X, terms = self.X[indices], part(self._terms, indices)
+        X, terms = self.X[indices], self._terms[indices]
         for columns in gen_batches(self.shape[0], TILE_COLUMNS):
             tile = np.empty((len(indices), columns.stop - columns.start), self.dtype)
-            self.kernel.fill(tile, X, self.X[columns], terms, part(self._terms, columns))
+            self.kernel.fill(tile, X, self.X[columns], terms, self._terms[columns])
             out[:, columns] = tile
         return out
 
@@ -553,7 +552,7 @@ def kernel_tiles(kernel: Kernel, X, terms, blocks, Y=None, y_terms=None, diagona
     for rows, columns in blocks:
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         tile = buffer[: shape[0] * shape[1]].reshape(shape)
-        kernel.fill(tile, X[rows], Y[columns], part(terms, rows), part(y_terms, columns))
+        kernel.fill(tile, X[rows], Y[columns], terms[rows], y_terms[columns])
         if diagonal is not None:
             # the diagonal without the rounding of inner products, as in a stored matrix
             i = np.arange(max(rows.start, columns.start), min(rows.stop, columns.stop))
