@@ -756,7 +756,9 @@ class IncrementalKernelPCA(KernelEstimator):
             return KernelCode(self.kernel_, basis.operator.points, *code)
         if isinstance(basis, AxisBasis):
             self.X_fit_ = sparse.identity(basis.n_features, dtype, format="csr")
-            return KernelCode(self.kernel_, self.X_fit_, *code, targets=data, shift=basis.origin)
+            return KernelCode(
+                self.kernel_, self.X_fit_, *code, targets=data[:n], shift=basis.origin
+            )
         points = self.X_fit_ = basis.points.astype(dtype, copy=False)
         return KernelCode(self.kernel_, points, *code, targets=points)
 
