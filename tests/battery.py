@@ -40,7 +40,7 @@ SETTINGS = [
     IncrementalKernelPCA(kernel="cosine"),
     GeneralizedHebbian(n_passes=2),
     GeneralizedHebbian(n_passes=1, rule="oja", center=False),
-    GeneralizedHebbian(n_passes=1, gain=Gain(1e-6, iterations=50)),
+    GeneralizedHebbian(n_passes=1, shuffle=False, block_size=7),
     KernelHebbian(n_passes=2, preimage="ridge"),
     KernelHebbian(n_passes=1, kernel="cosine", center=False, gain=Gain(0.1)),
     KernelHebbian(n_passes=1, kernel="poly", eigenvalue_updates="pass"),
