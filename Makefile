@@ -8,22 +8,25 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 # Exists only after a complete install, so that an interrupted one starts again.
 STAMP := $(VENV)/.complete
-# Environments for the tests only, which come and go with .venv.
+# Environments for `make test-all` only, which come and go with .venv.
 LOWEST := $(VENV)/lowest
 NEWEST := $(VENV)/newest
 
 .DEFAULT_GOAL := help
-.PHONY: help book test coverage notebooks lab bench clean
+.PHONY: help book test test-all coverage notebooks lab bench clean
 
 help: ## Show this list
 	@echo "Usage: make TARGET [PYTHON=python3.12]"
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 book: $(STAMP) ## Execute all notebooks and make a book of them, build/book/index.html
 	$(BIN)/python notebooks/build.py
 
-test: $(STAMP) $(LOWEST)/.complete $(NEWEST)/.complete ## Run all checks: style, unit tests, committed numbers, re-runs
+test: $(STAMP) ## Check a change in minutes: style, types, unit tests, numbers of three chapters
 	$(BIN)/python tests/run.py
+
+test-all: test $(LOWEST)/.complete $(NEWEST)/.complete ## The same, then slow tests, other versions, all chapters and the book
+	$(BIN)/python tests/run.py --rest
 
 coverage: $(STAMP) ## Run the unit tests, and list the lines that they don't reach
 	$(BIN)/python tests/run.py --coverage

@@ -40,11 +40,7 @@ ESTIMATORS = {
     "KernelHebbian": {"n_components": 10},
     "AKPCA": {"n_components": 10, "n_epochs": 3},
     "DataSpanAKPCA": {"n_components": 10, "n_epochs": 3, "n_landmarks": 500},
-    "AKPCA, descent": {"n_components": 10, "n_epochs": 3, "decoder": "eigenvector"},
-    "DataSpanAKPCA, descent": {
-        **{"n_components": 10, "n_epochs": 3, "n_landmarks": 300},
-        **{"decoder": "eigenvector", "objective": "spectral"},
-    },
+    "RidgeAutoencoder": {"n_components": 10, "n_rounds": 3},
 }
 
 

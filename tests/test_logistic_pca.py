@@ -1,43 +1,22 @@
-"""Logistic PCA of the reference: its gradient, its descent, and what its codes are best at."""
+"""Logistic PCA of the reference: its descent, and what its codes are best at."""
 
 import numpy as np
 import pytest
-from scipy.optimize import check_grad
 from scipy.special import expit
 
 from akpca import load_dataset, pca, reconstruction_error
 from akpca.book import reference
 
 DIGITS = load_dataset("digits").X
-SIZES = (5, 4, 2)  # samples, features, components
 
 
-def parts(theta):
-    """Return U, V and b that lie one after another in a vector."""
-    n, d, k = SIZES
-    return theta[: n * k].reshape(n, k), theta[n * k : -d].reshape(d, k), theta[-d:]
-
-
-def test_gradient_is_that_of_finite_differences():
-    """By every entry of U, V and b."""
-    rng = np.random.default_rng(0)
-    n, d, k = SIZES
-    X = rng.random((n, d))
-    value = lambda t: reference.logistic_pca_deviance(X, *parts(t))  # noqa: E731
-    gradient = lambda t: np.concatenate(  # noqa: E731
-        [part.ravel() for part in reference.logistic_pca_gradient(X, *parts(t))]
-    )
-    theta = rng.standard_normal(n * k + d * k + d)
-    assert check_grad(value, gradient, theta) < 1e-5
-
-
-@pytest.mark.parametrize("k", [1, 2, 10, 64])
+@pytest.mark.parametrize("k", [1, 10, 30])
 def test_no_step_makes_the_deviance_larger(k):
     """Neither on grey images nor on black and white ones, whose best deviance is not attained."""
-    for X in (DIGITS[:80], np.round(DIGITS[:80])):
+    for X in (DIGITS[:60], np.round(DIGITS[:60])):
         values = [
             reference.logistic_pca_deviance(X, *reference.logistic_pca(X, k, n_steps=n_steps))
-            for n_steps in range(12)
+            for n_steps in range(8)
         ]
         assert np.isfinite(values).all()
         assert (np.diff(values) <= 1e-9 * values[0]).all()
@@ -54,18 +33,25 @@ def test_it_finds_probabilities_that_have_a_rank():
 
 def test_codes_of_new_samples_are_stationary():
     """With V and b fixed the deviance is convex in a code; the search ends where it is flat."""
-    X, X_new = DIGITS[:300], DIGITS[300:400]
+    X, X_new = DIGITS[:200], DIGITS[300:320]
     _, V, b = reference.logistic_pca(X, 3, n_steps=20)
     U = reference.logistic_pca_codes(X_new, V, b, n_steps=2000)
-    before = np.abs(reference.logistic_pca_gradient(X_new, np.zeros_like(U), V, b)[0]).max()
-    assert np.abs(reference.logistic_pca_gradient(X_new, U, V, b)[0]).max() < 1e-4 * before
+    best = reference.logistic_pca_deviance(X_new, U, V, b)
+    assert best < reference.logistic_pca_deviance(X_new, np.zeros_like(U), V, b)
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        step = 1e-4 * rng.standard_normal(U.shape)
+        changes = [
+            reference.logistic_pca_deviance(X_new, U + s * step, V, b) - best for s in (1, -1)
+        ]
+        # to first order nothing changes: the steps up and down cancel out
+        assert abs(changes[0] - changes[1]) < 1e-2 * sum(changes)
 
 
 def test_grey_digits_are_rebuilt_better_than_by_pca():
     """Probabilities saturate as pixels do: on held-out digits, with as many numbers."""
-    X, X_new = DIGITS[:1200], DIGITS[1200:]
+    X, X_new = DIGITS[:600], DIGITS[1200:]
     _, V, b = reference.logistic_pca(X, 10)
     X_hat = expit(b + reference.logistic_pca_codes(X_new, V, b) @ V.T)
-    assert ((X_hat > 0) & (X_hat < 1)).all()
     error = reconstruction_error(X_new, X_hat)
     assert error < 0.9 * reconstruction_error(X_new, pca(X, 10).reconstruct(X_new))

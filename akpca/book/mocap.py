@@ -39,7 +39,6 @@ from ..datasets import data_folder
 __all__ = [
     "Skeleton",
     "bone_directions",
-    "joint_positions",
     "load_cmu_walk",
     "read_amc",
     "read_asf",
@@ -98,10 +97,6 @@ class Skeleton:
     axes: np.ndarray
     dofs: tuple[tuple[str, ...], ...]
     root_order: tuple[str, ...]
-
-    def __repr__(self) -> str:
-        n_dofs = sum(len(dof) for dof in self.dofs) + len(self.root_order)
-        return f"Skeleton: {len(self.names)} bones, {n_dofs} degrees of freedom"
 
 
 def read_asf(path: str | os.PathLike[str]) -> Skeleton:
@@ -210,24 +205,6 @@ def load_cmu_walk() -> tuple[Skeleton, np.ndarray]:
         return skeleton, bone_directions(skeleton, frames)
     except ValueError as error:
         raise ValueError(f"{amc} does not fit {asf}: {error}") from error
-
-
-def joint_positions(
-    skeleton: Skeleton, frames: dict[str, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return both ends of every bone in every frame, in world coordinates.
-
-    Skeleton and frames are as in :func:`bone_directions`. Both arrays have shape (n_frames,
-    n_bones, 3) and the file's units: where bones start (the root's position or the end of the
-    parent), and where they end.
-    """
-    offsets = bone_directions(skeleton, frames) * skeleton.lengths[:, None]
-    root = _columns(frames["root"], skeleton.root_order, _TRANSLATIONS)
-    start, end = (
-        np.stack([sum((offsets[:, i] for i in _chain(skeleton, name)), root) for name in names], 1)
-        for names in (skeleton.parents, skeleton.names)
-    )
-    return start, end
 
 
 def _chain(skeleton: Skeleton, name: str) -> list[int]:

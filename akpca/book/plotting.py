@@ -1094,7 +1094,6 @@ def animate_skeletons(
 #: Line style of the methods of `akpca.book.experiments.streaming`.
 STREAM_STYLES: dict[str, dict] = {
     "IncrementalKernelPCA, budget": {"color": BLACK, "marker": "*", "markersize": 9},
-    "KernelStream, budget": {"color": RED, "marker": "v"},
     "Nyström, first samples": {"color": PURPLE, "marker": "D"},
     "IncrementalKernelPCA, all": {"color": "#777777", "marker": "*", "linestyle": "--"},
     "KernelPCA, refitted": {"color": ORANGE, "marker": "s", "linestyle": "--"},

@@ -44,7 +44,6 @@ __all__ = [
     "logistic_pca",
     "logistic_pca_codes",
     "logistic_pca_deviance",
-    "logistic_pca_gradient",
     "merged_components",
     "oja_step",
     "rank_one_update",
@@ -391,14 +390,6 @@ def logistic_pca_deviance(X: np.ndarray, U: np.ndarray, V: np.ndarray, b: np.nda
     """
     T = b + U @ V.T
     return float(np.sum(np.logaddexp(0, T) - X * T))
-
-
-def logistic_pca_gradient(
-    X: np.ndarray, U: np.ndarray, V: np.ndarray, b: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the gradient of :func:`logistic_pca_deviance` by U, V and b."""
-    R = expit(b + U @ V.T) - X  # its derivative by T
-    return R @ V, R.T @ U, R.sum(axis=0)
 
 
 def logistic_pca(
