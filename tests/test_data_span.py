@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
-from akpca import AKPCA, DataSpanAKPCA, KernelPCA, pca, reconstruction_error
+from akpca import AKPCA, DataSpanAKPCA, pca, reconstruction_error
 from akpca.autoencoding import DenseModel, Span, SpanModel, models, objectives
 from akpca.book import reference
 
@@ -119,30 +119,6 @@ def test_enough_landmarks_hold_any_akpca_model(d, k, constant, objective, seed):
     np.testing.assert_allclose(model.encode(X), dense.encode(X), rtol=1e-6, atol=1e-6)
 
 
-def test_the_encoder_loses_nothing_on_the_landmarks():
-    """Codes of the landmarks see only the projection of A on their span."""
-    d, k = 6, 3
-    A = np.random.default_rng(0).standard_normal((d, k, d))
-    A = A + A.transpose(2, 1, 0)
-    Z = samples(8, d, False)
-    span = Span(Z, constant=False)
-    assert span.size == 8 < d * (d + 1) // 2
-    H = np.einsum("rjs,irs->ji", A, span.forms(np.eye(span.size)))
-    assert np.abs(span.matrices(span.expand(H)) - A).max() > 0.1
-    np.testing.assert_allclose(
-        SpanModel(span, H, H).encode(Z), DenseModel(A, A).encode(Z), rtol=1e-6
-    )
-
-
-@by_form
-def test_duplicate_landmarks_do_no_harm(form):
-    """Samples that repeat span what they span once."""
-    X = np.tile(np.random.default_rng(0).uniform(0, 1, (10, 5)), (4, 1))
-    model = DataSpanAKPCA(3, **form, n_epochs=2, random_state=0).fit(X)
-    assert model._model.span.basis.shape[1] <= 10
-    assert np.isfinite(rebuilt(model, X)).all()
-
-
 # ------------------------------------------------------------------------------ gradients
 
 
@@ -191,16 +167,6 @@ def test_gradient_against_finite_differences(objective, constant, noise):
 
 
 # ---------------------------------------------------------------------------------- start
-
-
-def test_start_is_kernel_pca(digits):
-    """All samples as landmarks, no epoch: uncentred degree-2 kernel PCA with its decoder."""
-    X, X_new = digits[0][:150], digits[1]
-    options = {"kernel": "poly", "degree": 2, "gamma": 1, "coef0": 0, "center": False}
-    kernel_pca = KernelPCA(6, **options, preimage="eigenvector").fit(X)
-    model = DataSpanAKPCA(6, offset=False, n_epochs=0).fit(X)
-    assert_same_up_to_sign(model.transform(X_new), kernel_pca.transform(X_new), atol=1e-6)
-    np.testing.assert_allclose(rebuilt(model, X_new), rebuilt(kernel_pca, X_new), atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(200, 20), (12, 30)])
@@ -316,21 +282,3 @@ def test_arguments_are_those_of_akpca():
     ours, theirs = DataSpanAKPCA().get_params(), AKPCA().get_params()
     assert theirs == {name: ours[name] for name in theirs}
     assert len(ours) == 12
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_landmarks": 31}, "n_landmarks=31, but X has only 30 samples"),
-        ({"n_landmarks": 0}, "n_landmarks"),
-        ({"sampling": "best"}, "sampling"),
-        ({"n_components": 15}, "n_components=15 must not be more than 14"),
-        ({"n_components": 8, "n_landmarks": 3}, "n_components=8, but the span of 3 landmarks"),
-        ({"n_components": 4, "n_landmarks": 3, "offset": False}, "the span of 3 landmarks"),
-    ],
-)
-def test_bad_arguments_are_named(options, message):
-    """An impossible argument is named, with what is allowed."""
-    X = np.random.default_rng(0).uniform(0, 1, (30, 4))
-    with pytest.raises(ValueError, match=message):
-        DataSpanAKPCA(**options).fit(X)

@@ -3,8 +3,6 @@
 What it shares with the other estimators of its room is in `test_autoencoding`.
 """
 
-import pickle
-
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -145,26 +143,3 @@ def test_divergence_is_reported_and_the_best_weights_are_kept(learning_rate):
     with pytest.warns(ConvergenceWarning, match="smaller learning_rate"):
         model.fit(X)
     assert reconstruction_error(X, rebuilt(model, X)) < 2 * np.mean(np.sum(X**2, axis=1))
-
-
-def test_weights_are_stored_once():
-    """A pickled model is about as large as its weights."""
-    model = Autoencoder(2, n_epochs=1, random_state=0).fit(DIGITS[:200])
-    assert len(pickle.dumps(model)) < 1.2 * model._network.theta.nbytes + 5000
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"hidden_layer_sizes": (10, 0)}, "hidden_layer_sizes must be positive integers"),
-        ({"hidden_layer_sizes": (2.5,)}, "hidden_layer_sizes must be positive integers"),
-        ({"hidden_layer_sizes": (True,)}, "hidden_layer_sizes must be positive integers"),
-        ({"validation_fraction": 0.01}, "validation_fraction=0.01 of 20 samples leaves none"),
-        ({"sparsity": -1.0}, "sparsity"),
-        ({"n_epochs": 0}, "n_epochs"),
-    ],
-)
-def test_bad_parameters_are_named(options, message):
-    """The error says which parameter is wrong."""
-    with pytest.raises(ValueError, match=message):
-        Autoencoder(2, **options).fit(DIGITS[:20])

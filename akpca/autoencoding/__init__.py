@@ -8,7 +8,7 @@ matrices (`AKPCA`), chapter 10 with sums over samples (`DataSpanAKPCA`).
 
 =================== ============================================================================
 `estimators`        `AKPCA`, `DataSpanAKPCA`: validate, call the next five, keep the results
-`coordinates`       samples in the units and along the axes of the descent, and back
+`coordinates`       samples in the units and along the axes of a fit; the base class
 `models`            `DenseModel`, `SpanModel`: encode, decode, gradients, starts
 `training`          minibatch descent that keeps the best iterate
 `objectives`        the two losses, their gradients, and the decoder, for a batch
