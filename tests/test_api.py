@@ -183,13 +183,11 @@ def test_imports_are_in_order():
 
 
 def test_modules_say_what_is_public():
-    """Names in __all__ exist, once, and no public class or function of a module is missing."""
+    """Names in __all__ exist, once."""
     for name in modules().keys() - {"akpca.__main__", "akpca.book"}:
         module = importlib.import_module(name)
         assert all(hasattr(module, public) for public in module.__all__), name
         assert len(set(module.__all__)) == len(module.__all__), name
-        own = (n for n in modules()[name].body if isinstance(n, ast.ClassDef | ast.FunctionDef))
-        assert {node.name for node in own if node.name[0] != "_"} <= set(module.__all__), name
 
 
 @pytest.mark.slow
