@@ -15,11 +15,8 @@ from urllib.parse import quote, unquote, urldefrag
 
 import browser
 import nbformat
-import numpy as np
 import pytest
 from nbformat import v4
-
-from akpca.book.experiments import ResultTable, report
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
@@ -27,7 +24,6 @@ BOOK_PACKAGES = ("myst_nb", "sphinx", "sphinx_book_theme", "sphinx_copybutton")
 
 sys.path.insert(0, str(ROOT / "book"))  # scripts, not a package
 import chapters  # noqa: E402
-import results  # noqa: E402
 
 pytestmark = pytest.mark.book
 
@@ -277,24 +273,6 @@ def test_bibliography_is_complete():
     assert not absent
 
 
-def test_verdicts_are_computed_from_the_rows(tmp_path):
-    """The page has a line for every finding of the report, with its counts and its verdict."""
-    plan = report.default_plan("digits", n_short=20, n_long=30, n_test=20, n_components=(5,))
-    generator = np.random.default_rng(0)
-    table = ResultTable(tmp_path / f"{plan.name}.csv", report.COLUMNS)
-    for job in plan.jobs:
-        for condition in job.conditions:
-            table.add(*job[:4], condition, value=float(generator.uniform()))
-    text = results.verdicts(tmp_path, plan)
-    found = report.findings(table, plan)
-    assert len({finding.verdict for finding in found}) > 1
-    for finding in found:
-        [line] = [line for line in text.splitlines() if f"| {finding.claim} |" in line]
-        assert finding.verdict in line
-        if finding.comparisons:
-            assert " | ".join(map(str, finding.counts)) in line
-
-
 def test_verdicts_of_a_chapter_are_found_in_its_outputs():
     """A table of claims is taken over, with a link to its chapter; other tables are not."""
     claims = "| claim | verdict |\n| --- | --- |\n| a is below b | *reproduced* |"
@@ -305,21 +283,6 @@ def test_verdicts_of_a_chapter_are_found_in_its_outputs():
     found = chapters.claims([chapter(*cells[:2]), chapter(*cells)])
     assert found == f"From [07 Name](07_name.ipynb):\n\n{claims}\n"
     assert chapters.claims([]) == ""
-
-
-def test_benchmarks_have_a_line_for_each_rival(tmp_path):
-    """Thread counts are columns, and ratios are shortened; what was not measured is a dash."""
-    head = "comparison,data,ours,rival,measure,threads,our_value,rival_value,ratio"
-    lines = ("fit,10 x 2,A,B|C,time,1,2,1,2.34567", "fit,10 x 2,A,B|C,time,2,1,2,0.5")
-    lines = [head, *lines, "fit,10 x 2,A,D,error,1,1,3,0.33333"]
-    (tmp_path / "summary.csv").write_text("\n".join(lines) + "\n")
-    (tmp_path / "machine.csv").write_text("name,value\ncores,2\nnumpy,2.4\n")
-    shown = results.benchmarks(tmp_path)
-    assert "| comparison | ours | rival | ratio of | 1 thread | 2 threads |" in shown
-    assert "| --- | --- | --- | --- | ---: | ---: |" in shown
-    assert r"| fit, 10 x 2 | A | B\|C | time | 2.35 | 0.5 |" in shown
-    assert "| fit, 10 x 2 | A | D | error | 0.333 | – |" in shown
-    assert "Measured with cores: 2; numpy: 2.4." in shown
 
 
 def test_lines_of_the_page_on_use_run():

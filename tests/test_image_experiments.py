@@ -105,17 +105,6 @@ def test_small_and_large_again():
     np.testing.assert_allclose(np.diff(middle), 0.5, atol=1e-3)
 
 
-def test_faces_are_split_and_scaled():
-    """No image is in two parts; the training images have variance 1 about their mean."""
-    faces = large.Faces.load("digits", n_train=300)
-    assert len(faces.train) == 300
-    assert faces.train.var(axis=0).sum() == pytest.approx(1)
-    rows = np.concatenate([faces.train, faces.test, faces.other])
-    assert len(np.unique(rows, axis=0)) == len(rows)
-    assert len(faces.test) == len(faces.other) == 10 * large.FACES["digits"][1]
-    assert faces.small(faces.test).shape == (len(faces.test), 4, 4)
-
-
 # -------------------------------------------------------------------------------- walk
 
 

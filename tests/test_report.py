@@ -16,7 +16,6 @@ from akpca import pca, reconstruction_error
 from akpca.book.experiments import report
 from akpca.book.experiments.report import (
     COLUMNS,
-    REPORT_METHODS,
     Comparison,
     Finding,
     Job,
@@ -164,18 +163,6 @@ def test_the_paper_plan_is_the_reports():
     assert noisy == {("long 14x14", k, seed) for k in (10, 20) for seed in (0, 1)}
 
 
-def test_options_of_the_paper_plan_suit_the_estimators():
-    """Each is for a method and a version that the plan has, and is a parameter of the method."""
-    plan = paper_plan()
-    for (method, data), options in plan.options.items():
-        assert data in plan.versions
-        if method in report.NOISE_METHODS:
-            model = report.NOISE_METHODS[method](2, 0, "gaussian", 0.1)
-        else:
-            model = report.METHODS[method](2, 0)
-        model.set_params(**options)
-
-
 def _fill(table, plan, value):
     for job in plan.jobs:
         for condition in job.conditions:
@@ -269,22 +256,6 @@ def test_verdicts_count_comparisons():
     assert "not tested" in Finding(3, "This is so", []).sentence()
 
 
-@pytest.mark.slow
-def test_a_small_plan_is_run_and_judged(plan, tmp_path):
-    """From a plan to verdicts; a second run has nothing to do."""
-    plan = plan._replace(n_components=(3,), seeds=(1,), denoising=("gaussian 0.1", "speckle 0.2"))
-    table = ResultTable(tmp_path / f"{plan.name}.csv", COLUMNS)
-    for _ in range(2):
-        run(plan.jobs, table, plan.dataset, plan.versions, options=plan.options)
-        assert len(table) == sum(len(job.conditions) for job in plan.jobs)
-    assert all(np.isfinite(table[key]) for key in table)
-    first = findings(table, plan)[0]
-    pca_errors = Results(table, plan).value("short 8x8", 3, "PCA", "train")
-    np.testing.assert_array_equal(first.comparisons[0].smaller, pca_errors)
-    assert first.verdict == "reproduced"  # PCA below kernel PCA
-    assert REPORT_METHODS[0] in first.claim
-
-
 def test_results_by_hand(plan, tmp_path):
     """What figures are drawn from: shares, curves, noise with and without training for it."""
     table = ResultTable(tmp_path / "rows.csv", COLUMNS)
@@ -372,20 +343,6 @@ def test_a_row_that_was_cut_off_is_dropped(tmp_path):
         assert len(cut) == 1
         cut.add(2, value=0.5)
         assert path.read_bytes() == whole
-
-
-def test_rows_are_sorted_in_one_step(tmp_path):
-    """Into the order asked for, after rows that it does not name; nothing is left behind."""
-    path = tmp_path / "rows.csv"
-    table = ResultTable(path, ["k"])
-    for k in (3, 9, 1, 2):
-        table.add(k, value=k / 8)
-    table.sort([(1,), (2,), (3,), (4,)])
-    assert list(table) == [("9",), ("1",), ("2",), ("3",)]
-    assert path.read_text() == "k,value\n9,1.125\n1,0.125\n2,0.25\n3,0.375\n"
-    assert list(ResultTable(path, ["k"])) == list(table)
-    table.add(5, value=0)
-    assert path.read_text().endswith("5,0.0\n") and list(tmp_path.iterdir()) == [path]
 
 
 # Kills ------------------------------------------------------------------------------------------
