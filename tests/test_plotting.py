@@ -161,7 +161,7 @@ def test_lines_are_medians_and_bands_all_runs():
     assert len(fig.axes[0].collections) == 1
     once = np.array([1]), np.array([[1e-12], [1e-5]])
     panels = {t: {"KHA": (np.array([1, 2]), diverged), "merged once": once} for t in "abc"}
-    fig = plotting.plot_pass_panels(panels, lines={"exact": 0.2})
+    fig = plotting.plot_pass_panels(panels)
     assert titles(fig)[:3] == ["a", "b", "c"]
     np.testing.assert_array_equal(fig.axes[2].lines[0].get_ydata(), [2, 0.5])
     assert legend(fig.legends[0]) == ["KHA", "merged once"]
@@ -236,6 +236,6 @@ def test_skeletons_are_drawn_and_move():
     bones = RNG.random((5, 4, 2, 3))
     panels = {"one": {"original": bones[0]}, "two": {"original": bones[0], "other": bones[1]}}
     assert [len(ax.lines) for ax in plotting.plot_skeletons(panels).axes] == [4, 8]
-    moving = plotting.animate_skeletons({"a": {"original": bones}}, milliseconds=50)
+    moving = plotting.animate_skeletons({"a": {"original": bones}})
     with Image.open(BytesIO(moving)) as picture:
         assert (picture.format, picture.n_frames) == ("PNG", 5)

@@ -735,13 +735,13 @@ class Results(NamedTuple):
             clean |= dict.fromkeys(self.plan.noise_methods, np.array([]))
         return {m: [clean[m], *(self.value(data, k, m, c) for c in levels)] for m in clean}
 
-    def relative(self, condition: str, *, to: str = "PCA") -> dict[str, float]:
-        """Return method -> mean error over that of another, over versions and sizes of codes."""
+    def relative(self, condition: str) -> dict[str, float]:
+        """Return method -> mean error over that of PCA, over versions and sizes of codes."""
         means = {
             m: np.array([np.mean(self.value(*at, m, condition)) for at in self.everywhere])
             for m in self.plan.methods
         }
-        return {m: float(np.mean(means[m] / means[to])) for m in means}
+        return {m: float(np.mean(means[m] / means["PCA"])) for m in means}
 
     def below(self, first: str, others, condition: str, places) -> list[Comparison]:
         """Return the comparisons that a method is below others, in places: versions and sizes."""
