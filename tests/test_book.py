@@ -247,17 +247,6 @@ def test_page_of_a_chapter():
     assert len(made.notebook.cells) == 3  # the notebook itself is as it was
 
 
-def test_run_times_in_the_contents():
-    """Measured ones if there are any, else what the chapter says of itself."""
-    title = v4.new_markdown_cell("# 07 Name")
-    about = {"question": "Why?", "minutes": "< 1"}
-    committed = chapter(title, akpca=about)
-    executed = chapter(title, akpca=about, papermill={"duration": 96})
-    start = "| [07 Name](07_name.ipynb) | Why? |"
-    assert f"{start} < 1 |" in chapters.contents([committed])
-    assert f"{start} 1.6 min |" in chapters.contents([committed, executed])
-
-
 def test_bibliography_is_complete():
     """Each work of a chapter's further reading is in the list."""
     text = (ROOT / "book" / "bibliography.md").read_text(encoding="utf-8")
@@ -271,18 +260,6 @@ def test_bibliography_is_complete():
         if not any(author == a and (t in title or title in t) for a, t in known)
     ]
     assert not absent
-
-
-def test_verdicts_of_a_chapter_are_found_in_its_outputs():
-    """A table of claims is taken over, with a link to its chapter; other tables are not."""
-    claims = "| claim | verdict |\n| --- | --- |\n| a is below b | *reproduced* |"
-    cells = [v4.new_markdown_cell("# 07 Name")]
-    for text in ("| gain | error |\n| --- | --- |\n| claim | 1 |", claims, "a claim | a word"):
-        output = v4.new_output("execute_result", {"text/markdown": text})
-        cells.append(v4.new_code_cell("table(rows)", outputs=[output]))
-    found = chapters.claims([chapter(*cells[:2]), chapter(*cells)])
-    assert found == f"From [07 Name](07_name.ipynb):\n\n{claims}\n"
-    assert chapters.claims([]) == ""
 
 
 def test_lines_of_the_page_on_use_run():
