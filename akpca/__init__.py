@@ -2,30 +2,26 @@
 
 Where to find what, each room knowing only those above it:
 
-===================== ============================================================= ==========
-room                  what lives there                                              chapters
-===================== ============================================================= ==========
-datasets, mocap       data by name or file, splits, scaling, noise; motion capture  all
-own_data              files of one's own: .npz, .npy, .csv                          all
-kernels               k(x, y) as objects, their sums and products; centring         02, 03
-eigen, pca            leading eigenpairs; PCA                                       01
-operators             kernel matrices as SciPy linear operators                     04
-kernel_code           the code f(x) = W^T k(x, Z) - offset                          02, 03
-preimage              decoders of such codes                                        08
-kernel_estimator      base class of the estimators with such a code                 -
-kernel_pca, nystrom   `KernelPCA`, `NystromKernelPCA`                               02 to 04
-incremental           `IncrementalKernelPCA`                                        14
-hebbian               `GeneralizedHebbian`, `KernelHebbian`, `KernelStream`; gains  05-07, 13, 14
-autoencoding          `AKPCA`, `DataSpanAKPCA` and, to compare, `Autoencoder`       09 to 12
-distributed           the operator of a kernel matrix on a dask cluster             -
-fitting, progress     fits that succeed or leave no trace; callbacks and interrupts -
-threads, parameters   BLAS threads; checks of single numbers and of notebooks       -
-reference             the papers' algorithms line by line: read it first            all
-metrics, plotting     errors, and the figures of the chapters                       all
-sentences             the findings of the chapters in words                         all
-experiments           what chapters measure in the papers' experiments              06, 07, 12-14
-rerun                 chapters run again, many times; their results as one table    all
-===================== ============================================================= ==========
+============================= ==================================================== ============
+room                          what lives there                                     chapters
+============================= ==================================================== ============
+datasets, own_data, metrics   data by name or file, splits, scaling, noise; errors all
+kernels                       k(x, y) as objects, their sums and products          02, 03
+eigen, pca, operators         leading eigenpairs; PCA; kernel matrices as          01, 04
+                              SciPy linear operators
+kernel_code, kernel_estimator the code f(x) = W^T k(x, Z) - offset, and decoders   02-04, 08
+and preimage                  of such codes
+kernel_pca, nystrom,          kernel PCA at once, by landmarks, block by block     02-04, 14
+incremental
+hebbian                       `GeneralizedHebbian`, `KernelHebbian`, their gains   05-07, 13, 14
+autoencoding                  `AKPCA`, `DataSpanAKPCA`, `RidgeAutoencoder`,        09-12
+                              `Autoencoder`
+distributed                   the operator of a kernel matrix on a dask cluster    -
+fitting, progress, threads,   fits that succeed or leave no trace; callbacks and   -
+parameters                    interrupts; BLAS threads; checks of single numbers
+book                          what only the chapters need: the papers' algorithms  all
+                              line by line, figures, experiments, the command line
+============================= ==================================================== ============
 
 What is the same everywhere:
 
@@ -46,9 +42,11 @@ constructors                what is learned, kernel, solver, length, regularisat
 =========================== ======================================================================
 """
 
+from typing import TYPE_CHECKING
+
 from .autoencoding import AKPCA, Autoencoder, DataSpanAKPCA, RidgeAutoencoder
 from .datasets import Dataset, dataset_names, load_dataset
-from .hebbian import DivergenceError, GeneralizedHebbian, KernelHebbian, KernelStream
+from .hebbian import DivergenceError, GeneralizedHebbian, KernelHebbian
 from .incremental import IncrementalKernelPCA
 from .kernel_pca import KernelPCA
 from .metrics import reconstruction_error, relative_error
@@ -56,7 +54,7 @@ from .nystrom import NystromKernelPCA
 from .operators import KernelOperator
 from .pca import LinearCode, pca
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AKPCA",
@@ -69,7 +67,6 @@ __all__ = [
     "KernelHebbian",
     "KernelOperator",
     "KernelPCA",
-    "KernelStream",
     "LinearCode",
     "NystromKernelPCA",
     "RidgeAutoencoder",
@@ -79,3 +76,14 @@ __all__ = [
     "reconstruction_error",
     "relative_error",
 ]
+
+if not TYPE_CHECKING:  # to which no other name exists
+
+    def __getattr__(name):
+        instead = {
+            "KernelStream": "use IncrementalKernelPCA(budget=...), which loses far less",
+            "results": "it is akpca.book.rerun.results",
+        }
+        if name in instead:
+            raise ImportError(f"akpca has no {name}: {instead[name]}")
+        raise AttributeError(f"module 'akpca' has no attribute {name!r}")

@@ -5,11 +5,9 @@ are installed anyway and work offline; the others are read from the folder that 
 variable ``AKPCA_DATA`` names, or else downloaded by scikit-learn, where it can. The path of a file
 (.npz, .npy or .csv) is a name as well, for data of one's own.
 
-The contract of this module: examples are the rows of a float64 matrix `X` of shape (n, d), an
-image is a row in C order (height, width, channels), pixels are in [0, 1] (USPS keeps its own
-[-1, 1]), labels are integers. Files are never unpickled. Whatever is random takes a
-`random_state`, 0 by default, so that it gives the same each time. Functions on arrays return new
-arrays, and float32 stays float32.
+Examples are the rows of a float64 matrix `X` of shape (n, d), an image is a row in C order (height,
+width, channels), pixels are in [0, 1] (USPS keeps its own [-1, 1]), labels are integers. Files are
+never unpickled. Functions on arrays return new arrays, and float32 stays float32.
 """
 
 from __future__ import annotations
@@ -18,18 +16,17 @@ import gzip
 import importlib.util
 import math
 import os
-import zipfile
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from akpca.own_data import ENDINGS, read_own, reading
-from akpca.parameters import check_number
+from .own_data import ENDINGS, read_npz, read_own, reading
+from .parameters import check_number
 
 __all__ = [
     "Dataset",
@@ -48,8 +45,6 @@ __all__ = [
 
 RandomLike = int | np.random.RandomState | None
 _Loaded = tuple[np.ndarray, np.ndarray | None, tuple[int, ...] | None, str]
-# Kind and shape of each array that an .npz file must hold, without the number of examples.
-_Arrays = dict[str, tuple[str, tuple[int, ...]]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,8 +77,7 @@ class Dataset:
         if self.y is not None and self.y.shape != self.X.shape[:1]:
             raise ValueError(f"{self.name}: y has shape {self.y.shape}, X has {self.X.shape}")
         if self.image_shape is not None and self.X.shape[1] != math.prod(self.image_shape):
-            size = f"X of shape {self.X.shape}"
-            raise ValueError(f"image_shape={self.image_shape} does not fit {size}")
+            raise ValueError(f"image_shape={self.image_shape} does not fit X of {self.X.shape}")
 
     def __repr__(self) -> str:
         text = f"Dataset {self.name}: {self.X.shape[0]} x {self.X.shape[1]}"
@@ -167,10 +161,11 @@ def dataset_files(name: str) -> tuple[bool, str]:
             return False, str(_missing_package(name, package.replace("PIL", "pillow")))
         return True, "comes with installed packages"
     try:
-        if paths := _find_files(name):
-            return True, ", ".join(map(str, paths))
-        other = f"scikit-learn may download {_EXTERNAL[name].download}"
-        return False, _what_to_put_where(name, other if _EXTERNAL[name].download else "no download")
+        if path := _find_file(name):
+            return True, str(path)
+        download = _EXTERNAL[name].download
+        reason = f"scikit-learn may download {download}" if download else "no download"
+        return False, _what_to_put_where(name, reason)
     except FileNotFoundError as error:  # the variable names no folder
         return False, str(error)
 
@@ -205,27 +200,17 @@ def load_dataset(name: str | os.PathLike[str], *, random_state: RandomLike = 0) 
     random_state : int, RandomState or None, default=0
         Determines the sets that are drawn at random: circles, swiss_roll and patches.
 
-    Raises
-    ------
-    ValueError
-        If the name is unknown, or a file is not as it should be.
-    FileNotFoundError
-        If there is neither a file nor a download; the message says which file to put where.
-    ImportError
-        If the package that bundles or reads the data is not installed.
+    A FileNotFoundError says which file to put where, if there is neither file nor download.
     """
     name = os.fspath(name)
     if name.lower().endswith(ENDINGS):
         X, y, image_shape = read_own(Path(name).expanduser())
         return Dataset(name, X, y, image_shape, f"Read from the file {name}.")
     if name not in _LOADERS:
-        bundled = [known for known in _LOADERS if known not in _EXTERNAL]
-        download = [known for known, external in _EXTERNAL.items() if external.download]
-        folder = [known for known, external in _EXTERNAL.items() if not external.download]
+        bundled = ", ".join(known for known in _LOADERS if known not in _EXTERNAL)
         raise ValueError(
-            f"name={name!r} is not a data set. Always there: {', '.join(bundled)}. "
-            f"From the folder AKPCA_DATA or by download: {', '.join(download)}. "
-            f"From the folder AKPCA_DATA only: {', '.join(folder)}. "
+            f"name={name!r} is not a data set. Always there: {bundled}. From the folder AKPCA_DATA "
+            f"or, but for yale_faces, by download: {', '.join(_EXTERNAL)}. "
             f"Or the path of a file of your own: {', '.join(ENDINGS)}."
         )
     X, y, image_shape, description = _LOADERS[name](random_state)
@@ -396,55 +381,39 @@ def _missing_package(name: str, package: str) -> ImportError:
 
 
 class _External(NamedTuple):
-    """The files of a data set in the folder AKPCA_DATA, and the alternative to them."""
+    """A file of the folder AKPCA_DATA, and what there is instead."""
 
-    files: tuple[str, ...]
-    arrays: _Arrays
-    # Smallest and largest label, and value of X if it is not bytes.
-    labels: tuple[int, int] = (0, 9)
-    values: tuple[float, float] = (0, 255)
-    # What scikit-learn downloads instead, and by which function and options; empty if it can't.
+    file: str
+    # name, kind and shape of its arrays without the number of examples: X and labels in turn
+    arrays: tuple[tuple[str, str, tuple[int, ...]], ...]
+    # what scikit-learn downloads instead, by which function and options; empty if it can't
     download: str = ""
     fetcher: str = ""
-    options: dict | None = None
+    options: dict[str, Any] | None = None
 
 
-def _openml(file: str, arrays: _Arrays, title: str, data_id: int, values=(0, 255)) -> _External:
+def _openml(file: str, arrays, title: str, data_id: int) -> _External:
     options = {"data_id": data_id, "as_frame": False}
-    download = f"{title} (OpenML {data_id})"
-    return _External((file,), arrays, (0, 9), values, download, "fetch_openml", options)
+    return _External(file, arrays, f"{title} (OpenML {data_id})", "fetch_openml", options)
 
 
-def _arrays(kind: str, *shape: int, labels: str = "y", parts: tuple[str, ...] = ("",)) -> _Arrays:
-    pair = {"X": (kind, shape), labels: ("integer", ())}
-    return {array + part: pair[array] for part in parts for array in pair}
+def _parts(kind: str, d: int):
+    pairs = ((f"X_{part}", f"y_{part}") for part in ("train", "test"))
+    return tuple(array for X, y in pairs for array in ((X, kind, (d,)), (y, "integer", ())))
 
 
-_PARTS = ("_train", "_test")
-_FACES = _arrays("uint8", 60, 60, labels="person")
+_FACES = (("X", "uint8", (60, 60)), ("person", "integer", ()))
+_COLOURS = (("X", "uint8", (32, 32, 3)), ("y", "integer", ()))
+_OLIVETTI = (("X", "floating", (64, 64)), ("y", "integer", ()))
 # 120 x 120 of 250 x 250 pixels, then halved
 _LFW = {"min_faces_per_person": 20, "slice_": (slice(65, 185),) * 2, "resize": 0.5}
 _EXTERNAL = {
-    "mnist": _openml("mnist.npz", _arrays("uint8", 784, parts=_PARTS), "mnist_784", 554),
-    "usps": _openml("usps.npz", _arrays("floating", 256, parts=_PARTS), "USPS", 41082, (-1, 1)),
-    "cifar10": _openml("cifar10_5k.npz", _arrays("uint8", 32, 32, 3), "CIFAR_10", 40927),
-    "lfw": _External(
-        ("lfw_faces.npz",),
-        _FACES,
-        labels=(0, 5748),
-        download="LFW (fetch_lfw_people)",
-        fetcher="fetch_lfw_people",
-        options=_LFW,
-    ),
-    "olivetti": _External(
-        ("olivetti.npz",),
-        _arrays("floating", 64, 64),
-        labels=(0, 39),
-        values=(0, 1),
-        download="the Olivetti faces (fetch_olivetti_faces)",
-        fetcher="fetch_olivetti_faces",
-    ),
-    "yale_faces": _External(("yale_faces.npz",), _FACES, labels=(1, 39)),
+    "mnist": _openml("mnist.npz", _parts("uint8", 784), "mnist_784", 554),
+    "usps": _openml("usps.npz", _parts("floating", 256), "USPS", 41082),
+    "cifar10": _openml("cifar10_5k.npz", _COLOURS, "CIFAR_10", 40927),
+    "lfw": _External("lfw_faces.npz", _FACES, "LFW", "fetch_lfw_people", _LFW),
+    "olivetti": _External("olivetti.npz", _OLIVETTI, "the Olivetti faces", "fetch_olivetti_faces"),
+    "yale_faces": _External("yale_faces.npz", _FACES),
 }
 
 
@@ -501,60 +470,35 @@ def data_folder() -> Path | None:
     return folder
 
 
-def _find_files(name: str) -> list[Path]:
-    """Return the files of a data set in the folder AKPCA_DATA, none if one is not there."""
+def _find_file(name: str) -> Path | None:
+    """Return the file of a data set in the folder AKPCA_DATA, if it is there."""
     folder = data_folder()
-    paths = [folder / file for file in _EXTERNAL[name].files] if folder else []
-    return paths if all(path.is_file() for path in paths) else []
+    path = folder / _EXTERNAL[name].file if folder else None
+    return path if path and path.is_file() else None
 
 
 def _read_or_download(name: str) -> tuple[np.ndarray, np.ndarray, bool]:
     """Return the examples as rows, their labels, and whether they come from a file."""
-    paths = _find_files(name)
-    if not paths:
+    path, expected = _find_file(name), _EXTERNAL[name].arrays
+    if path is None:
         bunch = _download(name)
         return bunch.data, bunch.target.astype(np.int64), False
-    pairs = _read_pairs(paths[0], _EXTERNAL[name])
-    X, y = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
-    return X.reshape(len(X), -1), y.astype(np.int64), True
-
-
-def _read_pairs(path: Path, external: _External) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the examples and the labels of each part of a file, after a look at their values."""
-    arrays = _read_arrays(path, external.arrays)
-    names = list(external.arrays)
-    pairs = list(zip(names[::2], names[1::2], strict=True))
-    for X, y in pairs:
-        n, n_labels = len(arrays[X]), len(arrays[y])
-        if n != n_labels or n == 0:
-            problem = f"{X} has {n} examples, {y} has {n_labels} labels"
-            raise ValueError(f"{path}: {problem}; expected as many of both, at least one")
-        for array, (low, high) in ((X, external.values), (y, external.labels)):
-            found = arrays[array].min(), arrays[array].max()
-            if not (found[0] >= low and found[1] <= high):  # nor is NaN
-                problem = f"the array {array} has values from {found[0]} to {found[1]}"
-                raise ValueError(f"{path}: {problem}; expected {low} to {high}")
-    return [(arrays[X], arrays[y]) for X, y in pairs]
-
-
-def _read_arrays(path: Path, expected: _Arrays) -> dict[str, np.ndarray]:
-    """Return the arrays of an .npz file, which must be of the expected kinds and shapes."""
-    arrays = {}
-    with open(path, "rb") as file, reading(path), zipfile.ZipFile(file) as archive:
-        for array in expected:
-            if f"{array}.npy" in archive.namelist():
-                with archive.open(f"{array}.npy") as member:
-                    arrays[array] = np.lib.format.read_array(member, allow_pickle=False)
-    for array, (kind, shape) in expected.items():
+    found, _ = read_npz(path, [array for array, _, _ in expected])
+    for array, kind, shape in expected:
         wanted = _describe(array, kind, shape)
-        if array not in arrays:
+        if array not in found:
             raise ValueError(f"{path} has no array {array}; expected {wanted}")
-        found = arrays[array]
-        fits = found.ndim == 1 + len(shape) and found.shape[1:] == shape
-        if not fits or not np.issubdtype(found.dtype, getattr(np, kind)):
-            problem = f"the array {array} is {found.dtype} {found.shape}"
+        values = found[array]
+        fits = values.ndim == 1 + len(shape) and values.shape[1:] == shape
+        if not fits or not np.issubdtype(values.dtype, getattr(np, kind)):
+            problem = f"the array {array} is {values.dtype} {values.shape}"
             raise ValueError(f"{path}: {problem}; expected {wanted}")
-    return arrays
+    arrays = [found[array] for array, _, _ in expected]
+    if any(len(X) != len(y) for X, y in zip(arrays[::2], arrays[1::2], strict=True)):
+        sizes = ", ".join(f"{array} has {len(found[array])}" for array, _, _ in expected)
+        raise ValueError(f"{path}: {sizes}; expected a label for each example")
+    X, y = np.concatenate(arrays[::2]), np.concatenate(arrays[1::2])
+    return X.reshape(len(X), -1), y.astype(np.int64), True
 
 
 def _describe(array: str, kind: str, shape: tuple[int, ...]) -> str:
@@ -563,9 +507,8 @@ def _describe(array: str, kind: str, shape: tuple[int, ...]) -> str:
 
 
 def _what_to_put_where(name: str, reason: str) -> str:
-    what = " and ".join(_EXTERNAL[name].files)
-    if arrays := [_describe(array, *kind) for array, kind in _EXTERNAL[name].arrays.items()]:
-        what += f" with the arrays {', '.join(arrays)}"
+    arrays = ", ".join(_describe(*array) for array in _EXTERNAL[name].arrays)
+    what = f"{_EXTERNAL[name].file} with the arrays {arrays}"
     where = "a folder, and name that folder in the environment variable AKPCA_DATA"
     if folder := data_folder():
         where = f"the folder {folder}, which AKPCA_DATA names"

@@ -4,35 +4,28 @@ The rows of X lie in chunks X_1, ..., X_c. A product is the sum over the pairs o
 
     (K V)_i = sum_j k(X_i, X_j) V_j,
 
-and K is symmetric, so that one task for each pair i <= j serves (K V)_i and (K V)_j. A task
-computes its part of K on a worker, tile by tile, and returns two thin matrices, which are added up
-in a tree on the cluster. The shared contract, besides that of :mod:`akpca.operators`:
+and K is symmetric, so that one task for each pair i <= j serves (K V)_i and (K V)_j. It computes
+its part of K on a worker, tile by tile, and returns two thin matrices, which are added up in a
+fixed order, in a tree on the cluster. When a worker dies, dask repeats what was lost.
 
-- X is a dense dask array whose rows are samples; `from_file` reads one from a ``.npy`` file. Chunks
-  are resized so that two of them and a tile fit into the memory of a worker.
-- The chunks of a lazy X are computed inside each task that needs them, which is cheap compared with
-  their kernel values. A worker thus holds at most two chunks, and X may be larger than the memory
-  of the cluster. ``X.persist()`` keeps chunks that are expensive to compute on the cluster and
-  sends them to the tasks. The same holds for chunks of an array in memory and for lazy chunks that
-  depend on each other, such as those of ``X - X.mean(axis=0)``.
-- The vectors are part of the task graph and not stored on a worker: when a worker dies, dask
-  repeats what was lost, and the result is the same. The order of all sums is fixed.
-- ``client=None`` is the active client. Without one, dask's configured scheduler, by default the
-  threads of this process, is used. Workers need this package as well.
+X is a dense dask array; `from_file` reads one from a ``.npy`` file. Its chunks are resized, so that
+two of them and a tile fit into a worker. Those of a lazy X are computed inside each task that needs
+them, which is cheap compared with kernel values, so that X may be larger than the memory of the
+cluster; ``X.persist()`` keeps chunks that are expensive to compute, and sends them to the tasks.
+The same holds for arrays in memory and for chunks that depend on each other.
 
-dask is imported only when it is needed: it is the extra ``akpca[distributed]``.
+dask is imported only when it is needed: it is the extra ``akpca[distributed]``. Workers need this
+package as well.
 """
 
 from __future__ import annotations
 
 import io
 import pickle
-import re
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
-from hashlib import sha256
 from itertools import pairwise, product
 from operator import getitem
 from pathlib import Path
@@ -46,7 +39,7 @@ from .parameters import check_number
 from .progress import progress_bar
 from .threads import one_blas_thread
 
-__all__ = ["DaskKernelOperator", "from_file", "is_dask_array", "run_notebooks"]
+__all__ = ["DaskKernelOperator", "from_file", "is_dask_array"]
 
 # Chunks have about MIN_CHUNK_ROWS rows, or more, so that there are at most MAX_CHUNKS: a sweep has
 # MAX_CHUNKS^2 / 2 tasks, about a millisecond of scheduling each. None exceeds MAX_CHUNK_BYTES.
@@ -61,7 +54,8 @@ class DaskKernelOperator(SampleOperator):
     """The matrix K_ij = k(x_i, x_j), or H K H, of the rows of a dask array.
 
     Equal to `KernelOperator` up to rounding; the client holds only the (n, s) vectors. `KernelPCA`,
-    `NystromKernelPCA` and `KernelHebbian` take it, and encode by it, with kernel='precomputed'.
+    `NystromKernelPCA`, `IncrementalKernelPCA` and `KernelHebbian` take it, and encode by it, with
+    kernel='precomputed'.
 
     Parameters
     ----------
@@ -70,7 +64,7 @@ class DaskKernelOperator(SampleOperator):
     kernel, center, verbose
         As in :class:`akpca.operators.KernelOperator`.
     client : distributed.Client, default=None
-        None is the active client, or the threads of this process if there is none.
+        None is the active client or, if there is none, dask's scheduler: threads of this process.
 
     Examples
     --------
@@ -87,7 +81,7 @@ class DaskKernelOperator(SampleOperator):
         self, X, kernel: Kernel, *, center: bool = True, client=None, verbose: bool = False
     ) -> None:
         self.kernel = check_kernel(kernel)
-        self.X = _in_row_chunks(X, "X")
+        self.X = _in_row_chunks(X)
         self.client, self.verbose = client, verbose
         edges = np.cumsum((0, *self.X.chunks[0])).tolist()
         self._rows = [slice(*edge) for edge in pairwise(edges)]
@@ -126,8 +120,8 @@ class DaskKernelOperator(SampleOperator):
 
     def plain_rows(self, indices):  # noqa: D102
         samples = _dask().delayed(self.take(indices))
-        tasks = [_task(_kernel_rows, self.kernel, samples, chunk) for chunk in self._chunks]
-        return np.concatenate(self._compute(tasks, "kernel rows"), axis=1)
+        tasks = [_task(_apply, self.kernel, chunk, samples) for chunk in self._chunks]
+        return np.concatenate(self._compute(tasks, "kernel rows")).T
 
     def take(self, indices):  # noqa: D102
         order = np.argsort(indices, kind="stable")
@@ -148,13 +142,10 @@ class DaskKernelOperator(SampleOperator):
     def encode(self, X, W: np.ndarray) -> np.ndarray:
         """Return k(X, samples) @ W, shape (n_new, s), float64, such as the codes of new points.
 
-        Parameters
-        ----------
-        X : dask array, array-like or sparse matrix of shape (n_new, d)
-        W : ndarray of shape (n, s)
+        X is a dask array, an array or a sparse matrix, shape (n_new, d), and W has shape (n, s).
         """
         if is_dask_array(X):
-            X = _in_row_chunks(X, "X")
+            X = _in_row_chunks(X)
             chunks = _chunk_nodes(X)
         else:
             X = check_samples(X, "X")
@@ -170,10 +161,7 @@ class DaskKernelOperator(SampleOperator):
         return self._joined(sums, "kernel product")
 
     def sum_over_samples(self, function, add):
-        """Return ``add([function(chunk), ...])`` over the chunks of rows, added on the cluster.
-
-        Both functions are pickled and sent to the workers. `add` is applied in a tree.
-        """
+        """Return ``add([function(chunk), ...])``, added in a tree; both functions are pickled."""
         # sent once, not with every task
         function = _dask().delayed(function, traverse=False)
         terms = [_task(_apply, function, chunk) for chunk in self._chunks]
@@ -217,8 +205,7 @@ class DaskKernelOperator(SampleOperator):
 def from_file(path, *, chunk_rows: int = MIN_CHUNK_ROWS):
     """Return the matrix in a ``.npy`` file as a dask array, shape (n, d), read chunk by chunk.
 
-    Only the header is read here. A task maps the file and copies its rows, so that no process
-    reads the whole file; all workers must see it under the same path.
+    A task maps the file and copies its rows; all workers must see it under the same path.
 
     Parameters
     ----------
@@ -237,81 +224,17 @@ def from_file(path, *, chunk_rows: int = MIN_CHUNK_ROWS):
     # a file that has been rewritten is another array
     token = dask.base.tokenize(path, path.stat().st_mtime_ns, path.stat().st_size, chunk_rows)
     return dask.array.map_blocks(
-        partial(_read_rows, path, shape, dtype),
+        partial(_read_rows, path, shape),
         chunks=dask.array.core.normalize_chunks((chunk_rows, -1), shape),
         meta=np.empty((0, 0), dtype),
         name=f"file-{token}",
     )
 
 
-def run_notebooks(
-    notebook, parameters: Sequence[dict], output_folder, *, client=None
-) -> list[Path]:
-    """Run a notebook for each set of parameters on a cluster; return the executed notebooks' paths.
-
-    A notebook is sent to the worker and back as text, so that no shared folder is needed. It runs
-    in an empty temporary folder, with the Jupyter kernel ``python3`` of the worker. If some runs
-    fail, an ExceptionGroup is raised after all runs, with a RuntimeError for each of those that
-    names its parameters, the error and the notebook as far as it got.
-
-    Parameters
-    ----------
-    notebook : str or Path
-        Notebook with a cell tagged ``parameters``, as papermill requires.
-    parameters : sequence of dict
-        The parameters that differ from the notebook's own, for each run.
-    output_folder : str or Path
-        Folder for the executed notebooks, created if missing. Their names, such as
-        ``01_pca_dataset=digits_seed=1.ipynb``, tell the parameters; older ones are replaced.
-    client : distributed.Client, default=None
-        None is the active client.
-    """
-    _dask()
-    try:
-        import papermill
-    except ImportError as error:
-        raise ImportError(
-            'papermill runs the notebooks: pip install "akpca[notebooks]" on all workers'
-        ) from error
-    client = _active_client(client)
-    if client is None:
-        raise ValueError(
-            "run_notebooks needs a cluster: pass client=, or start one in this process with "
-            "`from dask.distributed import Client; client = Client()`"
-        )
-    notebook, output_folder = Path(notebook), Path(output_folder)
-    text = notebook.read_text(encoding="utf-8")
-    parameters = [dict(run) for run in parameters]
-    known = set(papermill.inspect_notebook(str(notebook)))
-    if unknown := sorted(set().union(*parameters) - known):
-        raise ValueError(f"{notebook} has the parameters {sorted(known)}, got also {unknown}")
-    paths = [output_folder / _output_name(notebook.stem, run) for run in parameters]
-    if twice := sorted({path.name for path in paths if paths.count(path) > 1}):
-        raise ValueError(f"parameters must differ from run to run, got these twice: {twice}")
-    output_folder.mkdir(parents=True, exist_ok=True)
-    futures = [client.submit(_run_notebook, text, run, pure=False) for run in parameters]
-    failures = []
-    for run, path, future in zip(parameters, paths, futures, strict=True):
-        try:
-            executed, problem = future.result()
-        except Exception as error:  # an error of a worker fails one run only
-            executed, problem = None, f"{type(error).__name__}: {error}"
-        if executed is None:
-            path.unlink(missing_ok=True)  # remove the result of an earlier run
-        else:
-            path.write_text(executed, encoding="utf-8")
-        if problem:
-            seen = f"; see {path}" if executed else ""
-            failures.append(RuntimeError(f"{run}: {problem}{seen}"))
-    if failures:
-        raise ExceptionGroup(f"{len(failures)} of {len(paths)} runs of {notebook} failed", failures)
-    return paths
-
-
 def is_dask_array(X) -> bool:
     """Tell whether X is a dask array, without importing dask."""
-    names = (f"{cls.__module__}.{cls.__name__}" for cls in type(X).__mro__)
-    return any(name.startswith("dask.array.") and name.endswith(".Array") for name in names)
+    arrays = sys.modules.get("dask.array")
+    return arrays is not None and isinstance(X, arrays.Array)
 
 
 # -------------------------------------------------------------------------------- on the workers
@@ -331,17 +254,14 @@ def _open(path: Path) -> np.ndarray:
     try:
         return np.lib.format.open_memmap(path, mode="r")
     except ValueError as error:
-        raise ValueError(
-            f"{path} is not a .npy file of plain numbers, which can be mapped: {error}"
-        ) from error
+        raise ValueError(f"{path} is not a .npy file of plain numbers: {error}") from error
 
 
-def _read_rows(path: Path, shape: tuple, dtype: np.dtype, *, block_info) -> np.ndarray:
+def _read_rows(path: Path, shape: tuple, *, block_info) -> np.ndarray:
     """Return the rows of a chunk of a file, whose place dask gives as `block_info`."""
     array = _open(path)
-    if array.shape != shape or array.dtype != dtype:
-        now = f"now {array.shape} and {array.dtype}"
-        raise ValueError(f"{path} has changed: it had shape {shape} and dtype {dtype}, {now}")
+    if array.shape != shape:
+        raise ValueError(f"{path} has changed: it had shape {shape}, now {array.shape}")
     return np.array(array[slice(*block_info[None]["array-location"][0])])
 
 
@@ -381,31 +301,10 @@ def _apply(function: Callable, chunk, *arguments):
     return function(_load(chunk), *arguments)
 
 
-def _kernel_rows(kernel: Kernel, samples: np.ndarray, chunk) -> np.ndarray:
-    return kernel(samples, _load(chunk))
-
-
 def _sum(terms: list):
     """Return the sum of terms; a term (results, side) stands for one of two results."""
     first, *rest = (term[0][term[1]] if isinstance(term, tuple) else term for term in terms)
     return sum(rest, start=first)
-
-
-def _run_notebook(text: str, parameters: dict) -> tuple[str | None, str | None]:
-    """Return the executed notebook as far as it got, and the error."""
-    import papermill
-
-    with tempfile.TemporaryDirectory() as folder:
-        source, output = Path(folder, "notebook.ipynb"), Path(folder, "executed.ipynb")
-        source.write_text(text, encoding="utf-8")
-        problem = None
-        try:
-            options = {"kernel_name": "python3", "progress_bar": False, "cwd": folder}
-            papermill.execute_notebook(str(source), str(output), parameters, **options)
-        except Exception as error:  # papermill's names the error of the cell
-            name = getattr(error, "ename", type(error).__name__)
-            problem = f"{name}: {getattr(error, 'evalue', error)}"
-        return output.read_text(encoding="utf-8") if output.exists() else None, problem
 
 
 # --------------------------------------------------------------------------------- on the client
@@ -433,24 +332,21 @@ def _chunk_rows(n: int, d: int, itemsize: int) -> int:
     return max(1, min(rows, MAX_CHUNK_BYTES // (d * itemsize)))
 
 
-def _in_row_chunks(X, name: str):
+def _in_row_chunks(X):
     """Return a dask array of float32 or float64 in chunks of whole rows of a suitable size."""
     _dask()
     if not is_dask_array(X):
         raise TypeError(
-            f"{name} must be a dask array, got {type(X).__name__}: see dask.array.from_array, "
+            f"X must be a dask array, got {type(X).__name__}: see dask.array.from_array, "
             "akpca.distributed.from_file, or akpca.operators for an array in memory"
         )
     if X.ndim != 2 or not isinstance(X._meta, np.ndarray) or X.dtype.kind not in "fiub":
+        raise ValueError(f"X must be a two-dimensional dask array of dense real numbers, got {X!r}")
+    if np.isnan(X.shape).any() or 0 in X.shape:
         raise ValueError(
-            f"{name} must be a two-dimensional dask array of dense real numbers, got {X!r}"
+            f"X must have rows and columns of known number, got {X.shape}: "
+            "X.compute_chunk_sizes() counts them"
         )
-    if np.isnan(X.shape).any():
-        raise ValueError(
-            f"{name} has chunks of unknown size: call {name}.compute_chunk_sizes() first"
-        )
-    if 0 in X.shape:
-        raise ValueError(f"{name} must have at least one row and one column, got {X.shape}")
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
     n, sizes = X.shape[0], X.chunks[0]
@@ -463,15 +359,6 @@ def _in_row_chunks(X, name: str):
     return X
 
 
-def _output_name(stem: str, parameters: dict) -> str:
-    """Return a file name made of the parameters; different parameters give different names."""
-    full = "_".join(f"{key}={value}" for key, value in parameters.items()) or "defaults"
-    name = re.sub(r"[^\w.=+-]+", "-", full)[:100]
-    # a shortened name gets a digest of the parameters
-    digest = "" if name == full else "_" + sha256(repr(parameters).encode()).hexdigest()[:8]
-    return f"{stem}_{name}{digest}.ipynb"
-
-
 def _chunk_nodes(X) -> list:
     """Return a node for each chunk, for `_load`: its recipe if it is lazy, or else the chunk."""
     # dask 2026.8 loses persisted chunks if asked to optimise here
@@ -481,9 +368,9 @@ def _chunk_nodes(X) -> list:
 
 
 def _recipes(X, keys: list) -> list[bytes] | None:
-    """Return the pickled graph of each chunk of a lazy array, or None if it is not lazy.
+    """Return the pickled graph of each chunk of a lazy array.
 
-    None as well if one holds data, can't be pickled, or would repeat work that chunks share.
+    None if one holds data, can't be pickled, or would repeat work that chunks share.
     """
     import cloudpickle
     from dask.optimization import cull
@@ -493,14 +380,11 @@ def _recipes(X, keys: list) -> list[bytes] | None:
             if _is_future(obj) or getattr(obj, "nbytes", 0) > MAX_RECIPE_BYTES:
                 raise pickle.PicklingError("a recipe must not contain data")
 
-    graph = dict(X.__dask_graph__())
-    if any(_is_future(node) for node in graph.values()):
-        return None
+    graph, recipes = dict(X.__dask_graph__()), []
     parts = [cull(graph, [key])[0] for key in keys]
     # allow for a node for the source and for chunks that were cut in two
     if sum(map(len, parts)) > 2 * len(graph) + len(keys):
         return None
-    recipes = []
     for chunk_graph, key in zip(parts, keys, strict=True):
         file = io.BytesIO()
         try:

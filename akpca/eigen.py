@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 
 import numpy as np
@@ -22,8 +23,7 @@ from .progress import FitProgress, warn_interrupted
 from .threads import one_blas_thread
 
 __all__ = [
-    "EIGEN_SOLVERS",
-    "KrylovResult",
+    "MAX_NEGATIVE_RATIO",
     "block_krylov",
     "choose_solver",
     "clean_eigenvalues",
@@ -34,7 +34,6 @@ __all__ = [
     "power_method",
 ]
 
-EIGEN_SOLVERS = ("auto", "dense", "arpack", "randomized", "krylov")
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 # A landmark is dropped if the others explain all but this fraction of the largest k(z, z): features
 # are divided by the square root of the rest, which would amplify rounding errors.
@@ -48,6 +47,10 @@ MAX_ZERO_RATIO = {DOUBLE: 1e-12, SINGLE: 2e-7}
 ARPACK_PRODUCTS = 400
 # Squared norms below these, relative to the largest and absolute, are rounding errors.
 MIN_SQUARE_RATIO, MIN_SQUARE = 1e-10, 1e-20
+# Blocks in the basis of `block_krylov`, at most, before it restarts.
+MAX_BLOCKS = 10
+# SciPy 1.17 draws new vectors where ARPACK restarts.
+EIGSH_TAKES_RNG = "rng" in signature(eigsh).parameters
 
 
 def choose_solver(n: int, k: int) -> str:
@@ -55,9 +58,10 @@ def choose_solver(n: int, k: int) -> str:
 
     The dense solver costs O(n^3) for any k, ARPACK about 3 k products of O(n^2) and, for larger k,
     the orthogonalisation of its basis. They break even near k = n / 8, as
-    ``benchmarks/bench_eigensolvers.py`` shows. Below a few hundred rows both take milliseconds.
+    ``benchmarks/bench_eigensolvers.py`` shows, and below some 150 rows, where both take less than
+    a millisecond.
     """
-    return "arpack" if n > 300 and k < n / 8 else "dense"
+    return "arpack" if n > 150 and k < n / 8 else "dense"
 
 
 def lapack_work(n: int, d: int) -> float:
@@ -147,11 +151,11 @@ def _arpack(K, k, tol, max_iter, random_state):
     # a product with a matrix is limited by memory bandwidth; SYMV reads only half of it
     (symv,) = linalg.get_blas_funcs(("symv",), (K,))
     transposed = K.T if K.flags.c_contiguous else K
-    product = LinearOperator(K.shape, matvec=lambda v: symv(1, transposed, v), dtype=K.dtype)
+    product = LinearOperator(K.shape, matvec=partial(symv, 1, transposed), dtype=K.dtype)
     rng = check_random_state(random_state)
     start = rng.uniform(-1, 1, K.shape[0]).astype(K.dtype)
     options = {"which": "LA", "tol": tol, "maxiter": max_iter, "v0": start}
-    if "rng" in signature(eigsh).parameters:  # SciPy 1.17 draws new vectors where it restarts
+    if EIGSH_TAKES_RNG:
         options["rng"] = np.random.default_rng(rng.randint(2**31))
     return eigsh(product, k, **options)
 
@@ -188,7 +192,6 @@ def block_krylov(
     tol: float = 1e-4,
     max_products: int = 100,
     start: np.ndarray | str = "auto",
-    max_basis: int | None = None,
     callback: Callable[[FitProgress], bool | None] | None = None,
     random_state=None,
 ) -> KrylovResult:
@@ -213,8 +216,6 @@ def block_krylov(
     start : {'auto', 'random'} or ndarray of shape (n, b), b >= k, default='auto'
         First block, such as the eigenvectors of an approximation. 'auto' takes those of a sample
         (`nystrom_vectors`) if K is an operator that has samples, and is random otherwise.
-    max_basis : int, default=None
-        Columns of the basis before a restart, at least four blocks. None is ten blocks.
     callback : callable, default=None
         Called with a :class:`akpca.progress.FitProgress` after each product. Its `loss` is the
         largest residual and its `model` the current `KrylovResult`. A true return value stops.
@@ -230,7 +231,7 @@ def block_krylov(
         raise ValueError(f"start must have {n} rows and at least {k} columns, got {start.shape}")
     block = linalg.qr(np.asarray(start, np.float64), mode="economic", check_finite=False)[0]
     width = block.shape[1]
-    max_basis = min(n, max(4 * width, 10 * width if max_basis is None else max_basis))
+    max_basis = min(n, MAX_BLOCKS * width)
     eps = np.finfo(K.dtype).eps
     basis, images, result = np.empty((n, 0)), np.empty((n, 0)), None
     for n_products in range(1, max_products + 1):
@@ -348,10 +349,8 @@ def independent_rows(K: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.nda
 
     The indices, shape (rank,), are in the order in which rows add most to those before them. The
     factor L, shape (rank, rank), is in Fortran order, with L L^T = K[kept][:, kept]. `dtype` is the
-    precision of the kernel values to which it will be applied.
-
-    Pivoted Cholesky factorisation reveals the rank, faster than an eigendecomposition. An entry of
-    the remainder that exceeds the last pivot shows that the kernel is indefinite.
+    precision of the kernel values to which it will be applied. A remainder that exceeds the last
+    pivot shows that the kernel is indefinite.
     """
     dtype, diagonal = np.dtype(dtype), K.diagonal()
     if not np.isfinite(K).all():

@@ -21,8 +21,9 @@ half of the kernel matrix, and neither row means nor parameters that would have 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar
@@ -30,22 +31,20 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, gen_batches
 
 from .eigen import MAX_NEGATIVE_RATIO, clean_eigenvalues, indefinite_error, lapack_work
-from .fitting import Interval, check_codes, fit_method
+from .fitting import Interval, fit_method
 from .kernel_code import KernelCode, relative_to
 from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from .kernels import Kernel, Linear, Precomputed, check_digits, check_finite, part
-from .operators import TILE_COLUMNS, MatrixOperator
+from .operators import TILE_COLUMNS, TILE_ROWS, MatrixOperator
 from .progress import FitProgress, progress_bar, warn_interrupted
-from .threads import matmul, one_blas_thread, run_in_threads
+from .threads import blas_threads, matmul, one_blas_thread, run_in_threads
 
 __all__ = [
-    "MIN_REST",
     "AxisBasis",
     "IncrementalKernelPCA",
-    "IncrementalProgress",
     "MergeState",
     "RowBasis",
     "SampleBasis",
@@ -56,24 +55,24 @@ __all__ = [
 
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 # What the components miss of a sample has a direction if its square is more than this fraction of
-# the largest k(x, x): that direction is divided by its root, which amplifies rounding errors, and
-# with ten times less in single precision, errors would grow from block to block.
+# the largest k(x, x): it is divided by its root, and with ten times less, rounding would grow.
 MIN_REST = {DOUBLE: 1e-12, SINGLE: 1e-5}
 # Coefficients of a weak component are large, and multiply the errors of kernel values, of which
-# sqrt(n) add up: its scatter must be this many times sqrt(n) k(x, x). With less, components would
-# be orthogonal to fewer digits after every block.
+# sqrt(n) add up: its scatter must be this many times sqrt(n) k(x, x).
 MIN_SCATTER = {DOUBLE: 1e-11, SINGLE: 7e-6}
-# A point may carry components that are projected on some points if the square of what it adds to
-# the span of the others is more than this fraction: coefficients are divided by its root.
+# A point may carry projected components if the square of what it adds to the span of the others is
+# more than this fraction of k(x, x): coefficients are divided by its root.
 MIN_POINT = {DOUBLE: 1e-9, SINGLE: 1e-4}
-# Components that are kept beyond those asked for: as many again, and at least these. Noise, whose
-# spectrum is flat, needs them: of 20 components of windows of a noisy photograph, 100 more leave an
-# excess error of .1 %, 200 more of .01 %. Expansions in axes cost so little that the eigenproblems
-# of 200 more would be most of the work.
+# Components that are kept beyond those asked for: as many again, and at least these. Of 20
+# components of windows of a noisy photograph, 100 more leave an excess error of .1 %, 200 more of
+# .01 %. With axes, the eigenproblems of 200 more would be most of the work.
 MORE_KEPT, MORE_AXES = 200, 100
-# Samples in a block, in units of the components kept: smaller blocks cost more in coefficients that
-# are updated, larger ones in eigenproblems, and in between it makes little difference.
+# Samples in a block, in units of the components kept: fewer cost more in coefficients that are
+# updated, more in eigenproblems, and in between it makes little difference.
 BLOCK_FACTOR = 2
+# Shares of the kernel values of a block for several threads, and the largest order of an
+# eigenproblem beside which they are computed: larger ones gain from threads themselves.
+MAX_SHARES, MAX_AHEAD = 16, 1500
 # Part of a budget that is made free when it is used up, so that points are chosen now and then.
 FREE_PART = 4
 # Points that are chosen at a time, and how many times as many are compared for that.
@@ -110,27 +109,53 @@ class SampleBasis:
 
     def values(self, S: np.ndarray, X) -> tuple[np.ndarray, np.ndarray]:
         """Return S k(Z, X), shape (len(S), b), and k(X, X), (b, b), for the points Z, float64."""
+        tasks, flops, gather = self.plan(S, X)
+        run_in_threads(_call, tasks, flops)
+        return gather(None)
+
+    def plan(self, S: np.ndarray, X) -> tuple[list[Callable], float, Callable]:
+        """Return tasks that compute `values`, their flops, and what puts the results together.
+
+        S may lack the last points, which a merge is about to add: then that takes the state after
+        the merge, whose components are mixtures of the rows of S and of those points.
+        """
         kernel, b, dtype = self.kernel, X.shape[0], np.result_type(self.samples.dtype, X.dtype)
-        X = X.astype(dtype, copy=False)
-        edges = [*range(0, self.size, TILE_COLUMNS), self.size]
+        X, known = X.astype(dtype, copy=False), S.shape[1]
+        width = TILE_COLUMNS
+        if blas_threads() > 1:  # so that threads are done at the same time
+            width = int(np.clip(known // MAX_SHARES, TILE_ROWS, TILE_COLUMNS))
+        edges = [*range(0, known, width), known]
         tiles = [slice(*edge) for edge in pairwise(edges)]
-        parts: list = [None] * len(tiles)
-
-        def multiply(i):
-            rows = tiles[i]
-            tile = np.empty((rows.stop - rows.start, b), dtype)
-            kernel.fill(tile, self.samples[rows], X, part(self.terms, rows), terms)
-            # in double precision: what kernel values have in common, which may be nearly all of
-            # them, cancels in these sums
-            parts[i] = S[:, rows] @ tile.astype(np.float64, copy=False)
-
+        found: dict[Any, np.ndarray] = {}
         with np.errstate(all="ignore"):  # what overflows is reported by the checks
             terms = kernel.row_terms(X)
-            flops = 2.0 * b * self.size * (len(S) + X.shape[1])
-            run_in_threads(multiply, list(range(len(tiles))), flops)
-            own = check_finite(kernel(X), kernel).astype(np.float64)
-        check_digits(np.abs(own).max(), dtype, kernel)
-        return check_finite(sum(parts, start=np.zeros((len(S), b))), kernel), own
+
+        def tile(rows):
+            out = np.empty((rows.stop - rows.start, b), dtype)
+            kernel.fill(out, self.samples[rows], X, part(self.terms, rows), terms)
+            return out.astype(np.float64, copy=False)
+
+        def multiply(rows):
+            # in double precision: what kernel values have in common, which may be nearly all of
+            # them, cancels in these sums
+            found[rows.start] = S[:, rows] @ tile(rows)
+
+        def compare():
+            found["own"] = check_finite(kernel(X), kernel).astype(np.float64)
+
+        def add_last():
+            found["last"] = tile(slice(known, self.size))
+
+        def gather(state):
+            products = sum((found[rows.start] for rows in tiles), np.zeros((len(S), b)))
+            if known < self.size:
+                products = state.change @ products + state.S[:, known:] @ found["last"]
+            check_digits(np.abs(found["own"]).max(), dtype, kernel)
+            return check_finite(products, kernel), found["own"]
+
+        tasks = [compare, *(partial(multiply, rows) for rows in tiles)]
+        tasks += [add_last] * (known < self.size)
+        return tasks, 2.0 * b * self.size * (len(S) + X.shape[1]), gather
 
     def grown(self, X) -> SampleBasis:
         """Return the basis with the rows of X, which may have been reserved."""
@@ -141,7 +166,10 @@ class SampleBasis:
 
     def reserved(self, X) -> SampleBasis:
         """Return the basis with the rows of X behind its points, to become some of them later."""
-        return self.of(self.kernel, _stacked(self.points, X), self.size)
+        Z, dtype = self.points, self.samples.dtype
+        if sparse.issparse(Z):
+            return self.of(self.kernel, sparse.vstack([Z, X], format="csr", dtype=dtype), self.size)
+        return self.of(self.kernel, np.concatenate([Z, X], dtype=dtype), self.size)
 
     def coefficients(self, S: np.ndarray, change: np.ndarray, new: np.ndarray, X) -> np.ndarray:
         """Return the coefficients of change S + new Phi, where Phi are the features of X."""
@@ -188,17 +216,15 @@ class RowBasis:
     """Expansions in the samples of an operator, of which rows are known; blocks are indices."""
 
     operator: LinearOperator
+    kernel: Kernel  # for messages
+    precision: np.dtype
     seen: np.ndarray  # (m,), indices
 
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel, for messages."""
-        return getattr(self.operator, "kernel", None) or Precomputed()
-
-    @property
-    def precision(self) -> np.dtype:
-        """As in `SampleBasis`."""
-        return self.operator.dtype
+    @classmethod
+    def of(cls, operator: LinearOperator) -> RowBasis:
+        """Return the basis before the first sample."""
+        kernel = getattr(operator, "kernel", None) or Precomputed()
+        return cls(operator, kernel, operator.dtype, np.zeros(0, int))
 
     def values(self, S: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """As in `SampleBasis`."""
@@ -214,11 +240,9 @@ class RowBasis:
     coefficients = SampleBasis.coefficients
 
 
-def _stacked(X, Y):
-    """Return the rows of X and of Y as one matrix, of the type of X."""
-    if sparse.issparse(X):
-        return sparse.vstack([X, sparse.csr_matrix(Y)], format="csr", dtype=X.dtype)
-    return np.concatenate([X, Y.toarray() if sparse.issparse(Y) else Y], dtype=X.dtype)
+@np.errstate(all="ignore")  # what overflows is reported by the checks
+def _call(task: Callable):
+    return task()
 
 
 # --------------------------------------------------------------------------------------- the merge
@@ -236,6 +260,7 @@ class MergeState:
     total: float = 0.0  # scatter of all of them, kept or not
     largest: float = 0.0  # k(x, x)
     lost: float = 0.0  # scatter along the first components, by projections on fewer points
+    change: np.ndarray | None = None  # how the last merge has mixed the rows of S before it
 
     @classmethod
     def empty(cls, basis) -> MergeState:
@@ -244,7 +269,7 @@ class MergeState:
         return cls(basis, np.zeros((1, m)), np.zeros(0), np.zeros(1))
 
 
-def merge_block(state: MergeState, X, keep: int, *, center: bool) -> MergeState:
+def merge_block(state: MergeState, X, keep: int, *, center: bool, values=None) -> MergeState:
     """Return the state after the samples X, with at most `keep` components.
 
     Parameters
@@ -255,8 +280,10 @@ def merge_block(state: MergeState, X, keep: int, *, center: bool) -> MergeState:
     keep : int
     center : bool
         Whether scatter is relative to the mean of all samples so far, or else to zero.
+    values : tuple of ndarray, default=None
+        ``state.basis.values(state.S, X)``, if they are known.
     """
-    products, own = state.basis.values(state.S, X)
+    products, own = state.basis.values(state.S, X) if values is None else values
     n, (q, b) = state.n, (len(state.values), len(own))
     largest = max(state.largest, float(np.abs(own.diagonal()).max()))
     with one_blas_thread(flops=lapack_work(q + b, q + b)):
@@ -266,10 +293,9 @@ def merge_block(state: MergeState, X, keep: int, *, center: bool) -> MergeState:
         inner = own - with_mean - with_mean[:, None] + state.along[-1]
         inner = _mixed(_mixed(inner, a).T, a)
         kept, L = _factor(inner - Y.T @ Y, largest, state.basis)
-        values, U = _eigenpairs(state.values, np.vstack([Y, L.T]), keep)
-        noise = MIN_SCATTER[state.basis.precision] * np.sqrt(n + b) * largest
-        k = np.count_nonzero(values > noise)
-        values, U = values[:k], U[:, :k]
+        found, U = _eigenpairs(state.values, np.vstack([Y, L.T]), keep)
+        k = np.count_nonzero(found > _noise(state.basis, n + b, largest))
+        found, U = found[:k], U[:, :k]
         # components are change S + new Phi; rows of C are multiples of (D - V^T Y)^T
         C = _solved(L[kept], U[q:], trans=1).T
         change, new = np.zeros((k + 1, q + 1)), np.zeros((k + 1, b))
@@ -285,7 +311,12 @@ def merge_block(state: MergeState, X, keep: int, *, center: bool) -> MergeState:
             along = (n * old + others.sum(axis=1)) / (n + b)
     S, basis = state.basis.coefficients(state.S, change, new, X), state.basis.grown(X)
     total = state.total + float(np.trace(inner))
-    return MergeState(basis, S, values, along, n + b, total, largest, state.lost)
+    return MergeState(basis, S, found, along, n + b, total, largest, state.lost, change)
+
+
+def _noise(basis, n: int, largest: float) -> float:
+    """Return the scatter below which a direction is rounding."""
+    return MIN_SCATTER[basis.precision] * np.sqrt(n) * largest
 
 
 def _mixed(M: np.ndarray, a: float) -> np.ndarray:
@@ -328,36 +359,59 @@ def _eigenpairs(values: np.ndarray, F: np.ndarray, keep: int) -> tuple[np.ndarra
     return found[::-1][:keep], U[:, ::-1][:, :keep]
 
 
+def merges(
+    state: MergeState,
+    X,
+    keep: int,
+    size: int,
+    *,
+    center: bool,
+    budget: int | None = None,
+    r: int = 0,
+) -> Iterator[MergeState]:
+    """Yield the state after every block of so many samples, with at most `budget` points.
+
+    Where there are threads, others compute kernel values of the next block during a merge, each
+    with one BLAS thread: small eigenproblems gain little from more. The same number of threads
+    gives the same result, to the bit.
+    """
+    values, ahead = None, isinstance(state.basis, SampleBasis) and budget is None
+    ahead = ahead and blas_threads() > 1 and keep + size <= MAX_AHEAD
+    for rows in gen_batches(X.shape[0], size):
+        block, coming = X[rows], X[rows.stop : rows.stop + size]
+        if budget is not None and state.basis.size + block.shape[0] > budget:
+            state = compress(state, budget - max(1, budget // FREE_PART), r)
+        merge = partial(merge_block, state, block, keep, center=center, values=values)
+        found: list[MergeState] = []
+        if ahead and coming.shape[0]:
+            tasks, flops, gather = state.basis.grown(block).plan(state.S, coming)
+            run_in_threads(_call, [partial(_append, found, merge), *tasks], flops)
+            state = found[0]
+            values = gather(state)
+        else:
+            state = merge()
+        yield state
+
+
+def _append(found: list, merge: Callable):
+    found.append(merge())
+
+
 # -------------------------------------------------------------------------------------- the budget
 
 
 def nearest_points(
     K: np.ndarray, W: np.ndarray, size: int, floor: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Choose points whose span is nearest to some vectors, one group after another.
+    """Choose points whose span is nearest to some vectors: orthogonal matching pursuit.
 
-    Each time, those come next that explain most of what the points before them leave of the
-    vectors: orthogonal matching pursuit. Points that add less than `floor` to the span are no
-    candidates.
+    Each time, a group of those comes next that explain most of what the points before them leave of
+    the vectors. Points that add less than `floor` to the span are no candidates.
 
-    Parameters
-    ----------
-    K : ndarray of shape (m, m)
-        Kernel matrix of all points.
-    W : ndarray of shape (q, m)
-        The vectors, as coefficients; long ones count more.
-    size : int
-        Number of points to choose.
-    floor : float
-
-    Returns
-    -------
-    chosen : ndarray of shape (found,)
-        Indices; fewer than `size` if those span all points.
-    L : ndarray of shape (found, found)
-        Cholesky factor of their kernel matrix.
-    coordinates : ndarray of shape (q, found)
-        Of the projected vectors, in the orthonormal basis that L^-1 makes of the points.
+    K is the kernel matrix of all points, (m, m), and W holds the vectors as coefficients, (q, m);
+    long ones count more. Returned are the indices of points that were chosen, (found,), fewer than
+    `size` if those span all; the Cholesky factor L of their kernel matrix; and the coordinates of
+    the projected vectors in the orthonormal basis that L^-1 makes of the points, (q, found).
     """
     rest, Y, free = K.diagonal().copy(), W @ K, np.ones(len(K), bool)
     L, coordinates, chosen = np.zeros((len(K), size)), np.zeros((len(W), size)), np.zeros(0, int)
@@ -408,86 +462,41 @@ def compress(state: MergeState, size: int, r: int) -> MergeState:
     of that along the first r components is added up.
     """
     basis, points = state.basis, state.basis.points
-    unit = state.largest or 1.0  # of kernel values, whose squares are needed
-    K = check_finite(basis.kernel(points), basis.kernel).astype(np.float64) / unit
-    units = np.append(np.full(len(state.values), np.sqrt(unit)), 1.0)
-    weights = np.sqrt(np.append(state.values / unit, state.n))
+    K = check_finite(basis.kernel(points), basis.kernel).astype(np.float64)
+    weights = np.sqrt(np.append(state.values, state.n))
     with one_blas_thread(flops=2.0 * GROUP * K.size):
-        W = (weights * units)[:, None] * state.S
-        chosen, L, rows = nearest_points(K, W, size, MIN_POINT[basis.precision])
+        floor = MIN_POINT[basis.precision] * state.largest
+        chosen, L, rows = nearest_points(K, weights[:, None] * state.S, size, floor)
         # the scatter of the weighted rows is theirs: its eigenvectors are components again
-        roots, V = np.zeros(0), rows[:0]
+        values, V = np.zeros(0), rows[:0]
         if rows[:-1].size:
             _, roots, V = linalg.svd(rows[:-1], full_matrices=False)
-            V = V[roots**2 > MIN_SCATTER[basis.precision] * np.sqrt(state.n)]
+            k = np.count_nonzero(roots**2 > _noise(basis, state.n, state.largest))
+            values, V = roots[:k] ** 2, V[:k]
         rows = np.vstack([V, rows[-1] / weights[-1]])
         S = _solved(L, rows.T, trans=1).T
-    values, order, units = unit * roots[: len(V)] ** 2, np.argsort(chosen), units[-len(rows) :]
-    lost = state.lost + max(float(state.values[:r].sum() - values[:r].sum()), 0.0)
-    basis = basis.of(basis.kernel, points[chosen[order]], len(chosen))
-    S, along = np.ascontiguousarray(S[:, order]), unit / units * (rows @ rows[-1])
-    parts = {"S": S / units[:, None], "along": along, "values": values, "lost": lost}
-    return replace(state, basis=basis, **parts)
+    order, lost = np.argsort(chosen), float(state.values[:r].sum() - values[:r].sum())
+    return replace(
+        state,
+        basis=basis.of(basis.kernel, points[chosen[order]], len(chosen)),
+        S=np.ascontiguousarray(S[:, order]),
+        along=rows @ rows[-1],
+        values=values,
+        lost=state.lost + max(lost, 0.0),
+    )
 
 
 # ----------------------------------------------------------------------------------- the estimator
-
-
-@dataclass
-class _Run:
-    """A pass: how far it has come."""
-
-    state: MergeState
-    data: Any  # samples, or indices, in the order in which they are merged
-    center: bool
-    dtype: np.dtype  # of what comes out
-    done: int = 0  # of the data
-
-    def blocks(self, r: int, keep: int, size: int, budget: int | None) -> Iterator[MergeState]:
-        """Yield the state after every block of so many samples, until all data are merged."""
-        n, free = self.data.shape[0], _n_free(budget)
-        while self.done < n:
-            state, block = self.state, self.data[self.done : min(self.done + size, n)]
-            if budget is not None and state.basis.size + block.shape[0] > budget:
-                state = compress(state, budget - free, r)
-            state = merge_block(state, block, keep, center=self.center)
-            # at once, so that no interrupt comes in between
-            self.__dict__.update(state=state, done=self.done + block.shape[0])
-            yield state
-
-
-def _n_free(budget: int | None) -> int:
-    """Return the number of points that are given up at a time when a budget is used up."""
-    return 0 if budget is None else max(1, budget // FREE_PART)
-
-
-@dataclass(frozen=True)
-class IncrementalProgress(FitProgress):
-    """What a callback sees after every block of :class:`IncrementalKernelPCA`.
-
-    Attributes
-    ----------
-    n_iter, n_iter_max : int
-        Blocks merged so far, and in all: there is only one pass.
-    loss, model
-        As in :class:`akpca.progress.FitProgress`; the model is that of the samples so far, and not
-        fitted with its `preimage`.
-    n_samples_seen : int
-        Samples merged so far.
-    """
-
-    n_samples_seen: int
 
 
 class IncrementalKernelPCA(KernelEstimator):
     """Kernel PCA in one pass: the components of diag(lambda, 0) + F F^T, block after block.
 
     Each block of samples is merged with the components so far by an eigenproblem as large as both
-    together, which is exact but for components that are left out. Nothing is to be tuned, nothing
-    can diverge, and the mean in feature space is that of all samples so far. `fit` computes half
-    of the kernel matrix and keeps none of it; `partial_fit` follows a stream, with a `budget` of
-    points if it has no end. With the linear kernel this is incremental PCA, in a memory that does
-    not grow with the samples.
+    together, which is exact but for components that are left out. Nothing is to be tuned, and the
+    mean in feature space is that of all samples so far. `fit` computes half of the kernel matrix
+    and keeps none of it; `partial_fit` follows a stream, with a `budget` of points if it has no
+    end. With the linear kernel this is incremental PCA.
 
     Parameters
     ----------
@@ -510,15 +519,13 @@ class IncrementalKernelPCA(KernelEstimator):
         cost the components least. The linear kernel needs none, and an operator has its own.
     shuffle : bool, default=True
         Whether `fit` takes the samples in random order. Sorted ones lose more.
-    warm_start : bool, default=False
-        Whether `fit` goes on with a pass that was interrupted or stopped, over the same data.
     random_state : int, RandomState instance or None, default=None
         Determines the order of the samples.
     verbose : bool, default=False
         Show the progress of `fit` and `partial_fit`.
     callback : callable, default=None
-        Called with an :class:`IncrementalProgress` after every block of `fit`; a true answer ends
-        the fit.
+        Called with an :class:`akpca.progress.FitProgress` after every block of `fit`; the model is
+        that of the samples so far, not fitted with its `preimage`. A true answer ends the fit.
 
     Attributes
     ----------
@@ -550,7 +557,6 @@ class IncrementalKernelPCA(KernelEstimator):
     See Also
     --------
     KernelPCA : The components in closed form, or to any accuracy in several sweeps.
-    KernelStream : Components of a stream by Hebbian steps, that may forget.
     NystromKernelPCA : Components in the span of some landmarks.
 
     References
@@ -578,7 +584,6 @@ class IncrementalKernelPCA(KernelEstimator):
         "block_size": [Interval(Integral, 1, None, closed="left"), None],
         "budget": [Interval(Integral, 2, None, closed="left"), None],
         "shuffle": ["boolean"],
-        "warm_start": ["boolean"],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
         "callback": [callable, None],
@@ -599,7 +604,6 @@ class IncrementalKernelPCA(KernelEstimator):
         block_size=None,
         budget=None,
         shuffle=True,
-        warm_start=False,
         preimage=None,
         random_state=None,
         verbose=False,
@@ -617,7 +621,6 @@ class IncrementalKernelPCA(KernelEstimator):
         self.block_size = block_size
         self.budget = budget
         self.shuffle = shuffle
-        self.warm_start = warm_start
         self.preimage = preimage
         self.random_state = random_state
         self.verbose = verbose
@@ -627,8 +630,7 @@ class IncrementalKernelPCA(KernelEstimator):
     def fit(self, X, y=None) -> IncrementalKernelPCA:
         """Make one pass over X; return self.
 
-        An interrupt (Ctrl-C) ends it with a warning and keeps the components of the samples so far;
-        ``fit(X)`` with `warm_start` goes on from there.
+        An interrupt (Ctrl-C) ends it with a warning and keeps the components of the samples so far.
 
         Parameters
         ----------
@@ -636,14 +638,39 @@ class IncrementalKernelPCA(KernelEstimator):
             With kernel='precomputed' the kernel matrix, or an operator that stands for it.
         y : Ignored
         """
-        run = self._begin(X)
+        center, operator = self.center, None
+        if isinstance(X, LinearOperator):
+            points, center, operator = self._check_operator(X), X.center, X
+            X = None if points is None or hasattr(points, "encode") else points
+        else:
+            X = self._validate(X)
+            self._resolve_kernel(X.shape[1])
+            if self.kernel == "precomputed":
+                K = X.toarray() if sparse.issparse(X) else X.copy()
+                operator, X = MatrixOperator.precomputed(K, center=False), None
+        n = operator.shape[0] if X is None else X.shape[0]
+        if self.n_components > n:
+            r = self.n_components
+            raise ValueError(f"n_components={r} must not be larger than the {n} samples of X")
+        order = np.arange(n)
+        if self.shuffle:
+            order = check_random_state(self.random_state).permutation(n)
+        data = order if X is None else X[order]  # a copy: the caller's may change
+        basis = RowBasis.of(operator) if X is None else self._basis(data, center)
+        self._dtype = operator.dtype if X is None else X.dtype
+        state = MergeState.empty(basis)
+        blocks = self._blocks(state, data, center)
         try:
-            self._merge(run, watch=self.callback)
+            for count, (state, total) in enumerate(blocks, start=1):
+                if self.callback is not None:
+                    self._code, self._decoder = self._publish(state, data, center), None
+                    if self.callback(FitProgress(count, total, None, self)):
+                        break
         except KeyboardInterrupt:
-            if run.state.n == 0:  # nothing has been learned
+            if state.n == 0:  # nothing has been learned
                 raise
-            warn_interrupted(f"after {run.done} of {run.data.shape[0]} samples")
-        self._set_code(self._publish(run))
+            warn_interrupted(f"after {state.n} of {n} samples")
+        self._set_code(self._publish(state, data, center))
         return self
 
     @fit_method
@@ -658,107 +685,55 @@ class IncrementalKernelPCA(KernelEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : Ignored
         """
-        self._check_sizes()
         if self.kernel == "precomputed":
             raise ValueError("a stream needs samples, not kernel='precomputed'")
         first = not hasattr(self, "_state")
         X = self._validate(X, reset=first, copy=True)  # the caller's may change
         if first:
             self._resolve_kernel(X.shape[1])
-            state, dtype = MergeState.empty(self._basis(X, self.center)), X.dtype
+            self._dtype, state = X.dtype, MergeState.empty(self._basis(X, self.center))
         else:
-            state, dtype = self._state, self.components_.dtype
-            X = _as(X, state.basis, dtype)
+            state = self._state
+            X = _as(X, state.basis, self._dtype)
         if isinstance(state.basis, SampleBasis):  # what a pass that was stopped left is not used
             basis = state.basis.reserved(X if self.budget is None else X[:0])
             state = replace(state, basis=basis)
-        run = _Run(state, X, self.center, dtype)
-        self._order = None
-        self._merge(run)
-        self._set_code(self._publish(run))
+        *_, (state, _) = self._blocks(state, X, self.center)
+        self._set_code(self._publish(state, X, self.center))
         return self
 
-    def _check_sizes(self):
+    def _basis(self, X, center):
+        """Return the basis for a pass that begins with the samples X."""
+        kernel = self.kernel_
+        if isinstance(kernel, Linear) and not sparse.issparse(X):
+            return AxisBasis(kernel, X.shape[1], self._best_origin(X) if center else None)
+        # few points, on which components are projected again and again, have double precision
+        return SampleBasis.of(kernel, X if self.budget is None else X[:0].astype(np.float64))
+
+    def _blocks(self, state, data, center) -> Iterator[tuple[MergeState, int]]:
+        """Yield the state after every block of the data, and how many blocks there are."""
         r, n_kept, budget = self.n_components, self.n_kept, self.budget
         if n_kept is not None and n_kept < r:
             raise ValueError(f"n_kept={n_kept} must be at least n_components={r}")
         if budget is not None and budget < 2 * r:
             raise ValueError(f"budget={budget} must be at least 2 * n_components = {2 * r}")
-
-    def _begin(self, X) -> _Run:
-        """Return a new pass, or the last one to go on with."""
-        self._check_sizes()
-        center, operator = self.center, None
-        if isinstance(X, LinearOperator):
-            points, center, operator = self._check_operator(X), X.center, X
-            X = None if points is None or hasattr(points, "encode") else points
-        else:
-            X = self._validate(X)
-            self._resolve_kernel(X.shape[1])
-            if self.kernel == "precomputed":
-                K = X.toarray() if sparse.issparse(X) else X.copy()
-                operator, X = MatrixOperator.precomputed(K, center=False), None
-        n, dtype = (operator.shape[0], operator.dtype) if X is None else (X.shape[0], X.dtype)
-        if self.n_components > n:
-            r = self.n_components
-            raise ValueError(f"n_components={r} must not be larger than the {n} samples of X")
-        if self.warm_start and hasattr(self, "_state"):
-            if self._order is None or len(self._order) != n:
-                had = "a stream" if self._order is None else f"{len(self._order)} samples"
-                text = "warm_start=True goes on with a pass over the same samples"
-                raise ValueError(f"{text}: X has {n}, and the last one was over {had}")
-            data = self._order if X is None else X[self._order]
-            return _Run(self._state, data, center, dtype, self._state.n)
-        order = np.arange(n)
-        if self.shuffle:
-            order = check_random_state(self.random_state).permutation(n)
-        data = order if X is None else X[order]  # a copy: the caller's may change
-        basis = RowBasis(operator, order[:0]) if X is None else self._basis(data, center)
-        self._order = order
-        return _Run(MergeState.empty(basis), data, center, dtype)
-
-    def _basis(self, X, center):
-        """Return the basis for a pass that begins with the samples X."""
-        kernel = self.kernel_
-        if not isinstance(kernel, Linear) or sparse.issparse(X):
-            if self.budget is None:
-                return SampleBasis.of(kernel, X)
-            # few points, on which components are projected again and again: no need for less
-            return SampleBasis.of(kernel, X[:0].astype(np.float64))
-        if not center:
-            return AxisBasis(kernel, X.shape[1])
-        with np.errstate(over="ignore", invalid="ignore"):
-            origin = check_finite(X.mean(axis=0, dtype=np.float64), kernel)
-        return AxisBasis(kernel, X.shape[1], origin.astype(X.dtype))
-
-    def _merge(self, run: _Run, watch=None):
-        """Merge the data of a pass, block by block; `watch` is called after each."""
-        r, budget = self.n_components, self.budget
-        if not isinstance(run.state.basis, SampleBasis):
-            budget = None
-        more = MORE_AXES if isinstance(run.state.basis, AxisBasis) else MORE_KEPT
-        keep = self.n_kept or r + max(r, more)
+        keep = n_kept or r + max(r, MORE_AXES if isinstance(state.basis, AxisBasis) else MORE_KEPT)
         size = self.block_size or BLOCK_FACTOR * keep
-        size = size if budget is None else min(size, _n_free(budget))
-        before, last = -(-run.done // size), -(-run.data.shape[0] // size)
-        blocks = run.blocks(r, keep, size, budget)
-        options = {"total": last - before, "desc": "merge", "unit": "block"}
-        bar = progress_bar(blocks, shown=self.verbose, **options)
-        for count, state in enumerate(bar, start=before + 1):
-            if watch is not None:
-                self._code, self._decoder = self._publish(run), None
-                if watch(IncrementalProgress(count, last, None, self, state.n)):
-                    break
+        budget = budget if isinstance(state.basis, SampleBasis) else None
+        size = size if budget is None else min(size, max(1, budget // FREE_PART))
+        states = merges(state, data, keep, size, center=center, budget=budget, r=r)
+        total = -(-data.shape[0] // size)
+        bar = progress_bar(states, shown=self.verbose, total=total, desc="merge", unit="block")
+        return ((state, total) for state in bar)
 
-    def _publish(self, run: _Run) -> KernelCode:
+    def _publish(self, state: MergeState, data, center: bool) -> KernelCode:
         """Set the attributes to where a pass stands; return the code that belongs to them."""
-        state, r, dtype = run.state, self.n_components, run.dtype
-        n, basis, k = state.n, state.basis, min(r, len(state.values))
+        r, n, basis, dtype = self.n_components, state.n, state.basis, self._dtype
+        k = min(r, len(state.values))
         values, rows, along = np.zeros(r), np.zeros((r + 1, state.S.shape[1])), np.zeros(r)
         values[:k], rows[:k], along[:k] = state.values[:k], state.S[:k], state.along[:k]
         rows[r] = state.S[-1]
-        limits = {"largest_entry": state.largest, "dtype": basis.precision}
-        values = clean_eigenvalues(values, n, **limits)
+        values = clean_eigenvalues(values, n, largest_entry=state.largest, dtype=basis.precision)
         rows[:r][values == 0] = along[values == 0] = 0  # no variance, no direction: code 0
         if rows.size:
             signs = np.where(rows[np.arange(r), np.abs(rows[:r]).argmax(axis=1)] < 0, -1, 1)
@@ -769,44 +744,21 @@ class IncrementalKernelPCA(KernelEstimator):
             rows[:, basis.seen] = seen
         with np.errstate(over="ignore"):  # what overflows is reported by the check
             self.eigenvalues_ = check_finite(values.astype(dtype), basis.kernel)
-        self.explained_variance_ = self.eigenvalues_ / max(n - 1 if run.center else n, 1)
+        self.explained_variance_ = self.eigenvalues_ / max(n - 1 if center else n, 1)
         total = max(state.total, float(values.sum())) or 1.0
         self.explained_variance_ratio_ = (values / total).astype(dtype)
         self.components_ = rows[:r].astype(dtype)
         self.lost_, self.n_samples_seen_, self._state = state.lost / total, n, state
-        mean = (rows[r], float(state.along[-1])) if run.center else (None, 0.0)
-        offset = along.astype(dtype)
-        return self._code_of(run, self.components_.T, offset, *mean)
-
-    def _code_of(self, run: _Run, *parts) -> KernelCode:
-        basis, data = run.state.basis, run.data
+        code = [self.components_.T, along.astype(dtype)]
+        code += [rows[r], float(state.along[-1])] if center else [None, 0.0]
         if isinstance(basis, RowBasis):
             self.X_fit_ = basis.operator
-            return KernelCode(self.kernel_, basis.operator.points, *parts)
+            return KernelCode(self.kernel_, basis.operator.points, *code)
         if isinstance(basis, AxisBasis):
-            self.X_fit_ = sparse.identity(basis.n_features, run.dtype, format="csr")
-            known = {"targets": data[: run.done], "shift": basis.origin}
-            return KernelCode(self.kernel_, self.X_fit_, *parts, **known)
-        points = self.X_fit_ = basis.points.astype(run.dtype, copy=False)
-        return KernelCode(self.kernel_, points, *parts, targets=points)
-
-    def inverse_transform(self, X, *, preimage=None) -> np.ndarray:
-        """Return samples, shape (n_new, n_features), whose codes are near X.
-
-        With the linear kernel, and neither this nor the fitted `preimage`, they are those of PCA.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_new, n_components)
-        preimage : str or Preimage, default=None
-            Use this decoder instead of the fitted one.
-        """
-        axes = isinstance(getattr(getattr(self, "_state", None), "basis", None), AxisBasis)
-        if not axes or preimage is not None or self._decoder is not None:
-            return super().inverse_transform(X, preimage=preimage)
-        X, code = check_codes(X, self._n_features_out, estimator=self), self._code
-        samples = matmul(X, code.weights.T) + code.origin
-        return samples if code.shift is None else samples + code.shift
+            self.X_fit_ = sparse.identity(basis.n_features, dtype, format="csr")
+            return KernelCode(self.kernel_, self.X_fit_, *code, targets=data, shift=basis.origin)
+        points = self.X_fit_ = basis.points.astype(dtype, copy=False)
+        return KernelCode(self.kernel_, points, *code, targets=points)
 
     def _fit_preimage(self, preimage):
         if self._code.codes is None and isinstance(self._code.targets, np.ndarray):

@@ -22,10 +22,10 @@ from sklearn.utils.extmath import row_norms
 from .kernels import BLOCK_ROWS, Kernel, check_finite
 from .threads import matmul
 
-__all__ = [
-    "KernelCode",
-    "relative_to",
-]
+__all__ = ["KernelCode", "relative_to"]
+
+# Samples that are encoded at a time.
+ENCODED_ROWS = 2048
 
 
 def relative_to(shift: np.ndarray | None, X):
@@ -42,8 +42,7 @@ class KernelCode:
 
     Attributes
     ----------
-    kernel : Kernel or None
-        None if new samples have no kernel values, as for a normalised matrix.
+    kernel : Kernel
     points : {ndarray, sparse matrix} of shape (m, d), operator or None
         Z. An operator has its own ``encode(X, weights)``. None if kernel values are precomputed.
     weights : ndarray of shape (m, k)
@@ -65,7 +64,7 @@ class KernelCode:
         centred code with the linear kernel does not depend on it, but its rounding errors do.
     """
 
-    kernel: Kernel | None
+    kernel: Kernel
     points: np.ndarray | sparse.sparray | None
     weights: np.ndarray
     offset: np.ndarray
@@ -76,30 +75,17 @@ class KernelCode:
     means: np.ndarray | None = None
     shift: np.ndarray | None = None
 
-    def __post_init__(self) -> None:
-        """Check that the shapes agree."""
-        m, k = self.weights.shape
-        shapes = {"offset": (k,), "mean_weights": (m,), "means": (m,)}
-        if self.targets is not None and self.codes is not None:
-            shapes["codes"] = (self.targets.shape[0], k)
-        for name, shape in shapes.items():
-            value = getattr(self, name)
-            if value is not None and value.shape != shape:
-                raise ValueError(f"{name} must have shape {shape}, got {value.shape}")
-
     def encode(self, X) -> np.ndarray:
         """Return the codes f(x) of the rows of X, shape (n_new, k), block by block.
 
         X has shape (n_new, d). If kernel values are precomputed, it holds them, (n_new, m).
         """
-        if self.kernel is None:
-            raise ValueError("the fitted operator has no codes for new samples, only eigenvectors")
         dtype = np.result_type(X.dtype, self.weights)
         if hasattr(self.points, "encode"):
             return (self.points.encode(X, self.weights) - self.offset).astype(dtype)
         codes = np.empty((X.shape[0], self.weights.shape[1]), dtype)
-        for rows in gen_batches(X.shape[0], BLOCK_ROWS):
-            K = self.kernel(relative_to(self.shift, X[rows]), self.points)
+        for rows in gen_batches(X.shape[0], ENCODED_ROWS):
+            K = self.kernel.matrix(relative_to(self.shift, X[rows]), self.points)
             codes[rows] = matmul(K if self.means is None else K - self.means, self.weights)
         if self.means is None:
             codes -= self.offset

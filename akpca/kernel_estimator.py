@@ -23,9 +23,7 @@ from .kernels import (
     Chi2,
     Kernel,
     Linear,
-    check_finite,
     gamma_of,
-    has_part,
     resolve_kernel,
     with_gamma,
 )
@@ -63,7 +61,7 @@ class KernelEstimator(Encoder):
             With kernel='precomputed', k(new, fitted samples) of shape (n_new, n_samples).
         """
         check_is_fitted(self, "_code")
-        if self._code.kernel is not None and not hasattr(self._code.points, "encode"):
+        if not hasattr(self._code.points, "encode"):
             X = self._validate(X, reset=False)
         return self._code.encode(X)
 
@@ -98,15 +96,14 @@ class KernelEstimator(Encoder):
     def _resolve_kernel(self, n_features):
         """Set `kernel_` and `gamma_` from the parameters; return the kernel."""
         gamma = 1 / n_features if self.gamma is None else self.gamma
-        names = ("degree", "coef0", "kernel_params", "n_jobs")
-        params = {name: getattr(self, name) for name in names}
-        self.kernel_ = resolve_kernel(self.kernel, gamma=gamma, **params)
-        learned = getattr(self, "fit_inverse_transform", False) and self.preimage is None
-        if learned and has_part(self.kernel_, Chi2):
-            raise ValueError(
-                f"fit_inverse_transform=True applies kernel={self.kernel!r} to codes as well, some "
-                "of which are negative, and chi2 takes none: give preimage='ridge' instead"
-            )
+        self.kernel_ = resolve_kernel(
+            self.kernel,
+            gamma=gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            kernel_params=self.kernel_params,
+            n_jobs=self.n_jobs,
+        )
         own = isinstance(self.kernel, Kernel)  # with its own gamma
         self.gamma_ = gamma_of(self.kernel_, n_features) if own else gamma
         return self.kernel_
@@ -117,23 +114,20 @@ class KernelEstimator(Encoder):
         Without it, the linear kernel of data far from the origin would be rounded to more than
         their variance. Centred components do not depend on it.
         """
-        if not (self.center and isinstance(self.kernel_, Linear) and isinstance(X, np.ndarray)):
-            return None
-        with np.errstate(over="ignore", invalid="ignore"):
-            return check_finite(X.mean(axis=0, dtype=np.float64), self.kernel_).astype(X.dtype)
+        if self.center and isinstance(self.kernel_, Linear) and isinstance(X, np.ndarray):
+            with np.errstate(over="ignore"):  # kernel values will not be finite, which is reported
+                return X.mean(axis=0)
+        return None
 
     def _check_operator(self, operator: LinearOperator):
         """Set the attributes that depend on X from an operator; return its points."""
         if self.kernel != "precomputed":
             raise ValueError(f"an operator needs kernel='precomputed', not {self.kernel!r}")
-        kernel = getattr(operator, "kernel", None)
         if operator.points is None:
-            self.n_features_in_ = operator.shape[0]
-            # with a kernel but no points (`NormalizedOperator`), new samples have no code
-            self.kernel_ = None if kernel is not None else resolve_kernel("precomputed")
+            self.n_features_in_, self.kernel_ = operator.shape[0], resolve_kernel("precomputed")
         else:
-            self.kernel_, self.n_features_in_ = kernel, operator.X.shape[1]
-            self.gamma_ = gamma_of(kernel, self.n_features_in_)
+            self.kernel_, self.n_features_in_ = operator.kernel, operator.X.shape[1]
+            self.gamma_ = gamma_of(self.kernel_, self.n_features_in_)
         return operator.points
 
     def _set_code(self, code: KernelCode):
@@ -159,8 +153,11 @@ class KernelEstimator(Encoder):
 
     def _resources(self):
         """Return those of our parameters that bound and show the work of `RidgePreimage`."""
-        names = ("memory_limit", "random_state", "verbose")
-        return {name: getattr(self, name) for name in names if hasattr(self, name)}
+        shared = {}
+        for name in ("memory_limit", "random_state", "verbose"):
+            if hasattr(self, name):
+                shared[name] = getattr(self, name)
+        return shared
 
     def _ridge(self, codes):
         """Return the unfitted learned inverse: kernel ridge regression on codes, same kernel."""
@@ -169,14 +166,18 @@ class KernelEstimator(Encoder):
         self.inverse_gamma_ = self.gamma_ if self.inverse_gamma is None else self.inverse_gamma
         if self.inverse_gamma == "scale":
             self.inverse_gamma_ = scale_gamma(codes)
-        kernel = with_gamma(self.kernel_, self.inverse_gamma_)
+        kernel = self.kernel_
+        if self.inverse_gamma_ != getattr(kernel, "gamma", None):  # also None, or in parts
+            kernel = with_gamma(kernel, self.inverse_gamma_)
         options = {"alpha": self.alpha, "fit_intercept": False, **self._resources()}
         return RidgePreimage(kernel=kernel, **options)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        own = isinstance(self.kernel, Kernel)
-        histograms = has_part(self.kernel, Chi2) if own else self.kernel == "chi2"
+        histograms = self.kernel == "chi2"
+        if isinstance(self.kernel, Kernel):  # also as a part of sums and products
+            parts = (self.kernel, *self.kernel.get_params().values())
+            histograms = any(isinstance(part, Chi2) for part in parts)
         tags.input_tags.sparse = not histograms
         tags.input_tags.positive_only = histograms
         tags.input_tags.pairwise = self.kernel == "precomputed"

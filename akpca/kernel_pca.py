@@ -14,17 +14,11 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 from sklearn.utils.extmath import svd_flip
 
-from .eigen import (
-    EIGEN_SOLVERS,
-    block_krylov,
-    choose_solver,
-    clean_eigenvalues,
-    leading_eigenpairs,
-)
+from .eigen import block_krylov, clean_eigenvalues, leading_eigenpairs
 from .fitting import Interval, StrOptions, fit_method
 from .kernel_code import KernelCode, relative_to
 from .kernel_estimator import INVERSE_CONSTRAINTS, KERNEL_CONSTRAINTS, KernelEstimator
-from .kernels import CallableKernel, Precomputed, check_digits, check_finite
+from .kernels import CallableKernel, Precomputed, check_finite
 from .operators import FeatureOperator, KernelOperator, MatrixOperator, has_features
 from .progress import warn_user
 
@@ -32,10 +26,8 @@ __all__ = ["KernelPCA"]
 
 # Default relative residual of a matrix-free solver; the error of eigenvalues is about its square.
 MATRIX_FREE_TOL = 1e-3
-# Largest number of explicit features whose covariance matrix is decomposed by LAPACK.
+# Largest number of explicit features whose covariance matrix is decomposed as a whole.
 MAX_DENSE_FEATURES = 2000
-# Floating-point operations of LAPACK, some 15 minutes, above which there is a warning.
-SLOW_WORK = 1e13
 # Solvers that need the matrix in memory.
 MATRIX_SOLVERS = ("dense", "arpack", "randomized")
 
@@ -120,8 +112,8 @@ class KernelPCA(KernelEstimator):
         The solver that was used.
     residuals_ : ndarray of shape (n_components,)
         Relative residuals of the eigenpairs, if the solver was matrix-free.
-    kernel_ : Kernel or None
-        The kernel that was used. None if new samples have no kernel values.
+    kernel_ : Kernel
+        The kernel that was used.
     gamma_, inverse_gamma_ : float
         The gamma that was used, of the kernel and of the learned inverse.
     dual_coef_ : ndarray of shape (n_centers, n_features)
@@ -168,7 +160,7 @@ class KernelPCA(KernelEstimator):
         **KERNEL_CONSTRAINTS,
         **INVERSE_CONSTRAINTS,
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "eigen_solver": [StrOptions(set(EIGEN_SOLVERS))],
+        "eigen_solver": [StrOptions({"auto", "krylov", *MATRIX_SOLVERS})],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "iterated_power": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
@@ -251,7 +243,7 @@ class KernelPCA(KernelEstimator):
                 raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
             self._resolve_kernel(X.shape[1])
             shift = self._best_origin(X)
-            points = relative_to(shift, X)
+            points = X if shift is None else relative_to(shift, X)
             operator = self._make_operator(points)
             points, targets = (None, None) if self.kernel == "precomputed" else (points, X)
         self.X_fit_ = X
@@ -274,10 +266,10 @@ class KernelPCA(KernelEstimator):
         """Return K in the form in which the fit costs least."""
         kernel = self.kernel_
         if isinstance(kernel, Precomputed):
-            return MatrixOperator.precomputed(kernel(X), center=self.center)
+            return MatrixOperator.precomputed(kernel.matrix(X), center=self.center)
         route = self._choose_route(X)
         if route == "matrix":
-            operator = MatrixOperator(kernel(X), center=self.center)
+            operator = MatrixOperator(kernel.matrix(X), center=self.center)
             check_finite(operator.means(), kernel)
             return operator
         make = FeatureOperator if route == "features" else KernelOperator
@@ -288,13 +280,15 @@ class KernelPCA(KernelEstimator):
         if self.eigen_solver in MATRIX_SOLVERS:
             return "matrix"
         # costs in floating-point operations, with factors measured by benchmarks/bench_large.py
-        (n, d), k, cost = X.shape, self._n_wanted(X.shape[0]), {}
+        (n, d), cost = X.shape, {}
+        k = n if self.n_components is None else min(n, self.n_components)
         block = 1.25 * k + 8
         if has_features(self.kernel_) and not sparse.issparse(X):
             D = FeatureOperator.count_features(self.kernel_, d)
             # of all components, no more than D have an eigenvalue
             if (k <= D or self.n_components is None) and D <= MAX_DENSE_FEATURES:
-                cost["features"] = n * D**2 + 5 * D**3  # their covariance and LAPACK
+                # their covariance, then ARPACK or LAPACK
+                cost["features"] = (n + 1500) * D**2 + min(20 * k * D**2, 5 * D**3)
             elif k <= D:  # five sweeps over the features, each used twice
                 cost["features"] = 5 * n * D * (4 * block + 60)
         if isinstance(self.kernel_, CallableKernel) or (
@@ -306,22 +300,24 @@ class KernelPCA(KernelEstimator):
             cost["krylov"] = 5 * n**2 * (d + 2 * block + 100)
         return min(cost, key=cost.get)
 
-    def _n_wanted(self, n):
-        return n if self.n_components is None else min(n, self.n_components)
-
     def _decompose(self, operator, given):
         """Return eigenvalues, eigenvectors and residuals, which are None if not iterative."""
         n = operator.shape[0]
-        k = self._n_wanted(n)
+        k = n if self.n_components is None else min(n, self.n_components)
         if isinstance(operator, FeatureOperator):
             return self._decompose_features(operator, k)
         if isinstance(operator, MatrixOperator) and self.eigen_solver != "krylov":
-            names = ("tol", "max_iter", "iterated_power", "random_state")
-            options = {"solver": self.eigen_solver, **{name: getattr(self, name) for name in names}}
-            # a precomputed K is the caller's own if no copy was made
-            options["overwrite"] = not given and (self.kernel != "precomputed" or self.copy_X)
-            self._warn_if_slow(n, k)
-            values, vectors, self.eigen_solver_ = leading_eigenpairs(operator.K, k, **options)
+            values, vectors, self.eigen_solver_ = leading_eigenpairs(
+                operator.K,
+                k,
+                solver=self.eigen_solver,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                iterated_power=self.iterated_power,
+                random_state=self.random_state,
+                # a precomputed K is the caller's own if no copy was made
+                overwrite=not given and (self.kernel != "precomputed" or self.copy_X),
+            )
             return values, vectors, None
         if self.n_components is None:
             raise ValueError(
@@ -329,16 +325,6 @@ class KernelPCA(KernelEstimator):
                 f"is larger than memory_limit={self.memory_limit:g} bytes: give n_components"
             )
         return self._iterate(operator, k)
-
-    def _warn_if_slow(self, n, k):
-        chosen = choose_solver(n, k) if self.eigen_solver == "auto" else self.eigen_solver
-        if chosen == "dense" and 4 * n**3 > SLOW_WORK:
-            warn_user(
-                f"n_components={self.n_components} takes all eigenpairs of a matrix of {n} rows, "
-                f"{4 * n**3:.0e} floating-point operations without a sign of progress: with at "
-                f"most {n // 8} components and eigen_solver='auto' it would be faster",
-                UserWarning,
-            )
 
     def _decompose_features(self, operator, k):
         found, residuals = min(k, operator.n_features), None
@@ -349,23 +335,22 @@ class KernelPCA(KernelEstimator):
             return values, vectors, residuals
         if operator.n_features <= MAX_DENSE_FEATURES:
             C = operator.covariance.dense()
-            values[:found], W, _ = leading_eigenpairs(C, found, solver="dense")
+            seed = self.random_state
+            values[:found], W, self.eigen_solver_ = leading_eigenpairs(C, found, random_state=seed)
         else:
             values[:found], W, residuals = self._iterate(operator.covariance, found)
         # u = Phi w / sqrt(nu), avoiding division by eigenvalues that are zero up to rounding
         roots = np.sqrt(np.maximum(values, np.finfo(operator.dtype).eps * max(values[0], 0)))
         found_vectors = operator.from_features(W) / np.where(roots > 0, roots, 1)[:found]
         # rounding errors of w along earlier components count for more than w itself if nu is small
-        Q, R = np.linalg.qr(found_vectors)
-        vectors[:, :found] = Q * np.where(R.diagonal() < 0, -1, 1)
+        vectors[:, :found] = np.linalg.qr(found_vectors)[0]
         return values, vectors, residuals
 
     def _iterate(self, operator, k):
         options = {"tol": self.tol or MATRIX_FREE_TOL, "max_products": self.max_iter or 100}
         with np.errstate(over="ignore", invalid="ignore"):  # eigenvalues are checked below
             result = block_krylov(operator, k, random_state=self.random_state, **options)
-        if self.kernel_ is not None:
-            check_finite(result.residuals, self.kernel_)
+        check_finite(result.residuals, self.kernel_)
         if not result.converged:
             warn_user(
                 f"eigen_solver='krylov' stopped after {result.n_products} products with relative "
@@ -379,9 +364,7 @@ class KernelPCA(KernelEstimator):
         largest = float(np.abs(operator.plain_diagonal()).max())
         with np.errstate(over="ignore"):
             values = values.astype(dtype)
-        if self.kernel_ is not None:
-            check_digits(largest, dtype, self.kernel_)
-            check_finite(values, self.kernel_)
+        check_finite(values, self.kernel_)
         values = clean_eigenvalues(values, n, largest_entry=largest, dtype=dtype)
         vectors, _ = svd_flip(u=vectors.astype(dtype), v=None)
         if self.remove_zero_eig or self.n_components is None:

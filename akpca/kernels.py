@@ -32,7 +32,7 @@ from sklearn.metrics.pairwise import additive_chi2_kernel, manhattan_distances, 
 from sklearn.utils import check_array, gen_batches
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
-from .fitting import Interval
+from .fitting import FLOATS, Interval, validate_parameter_constraints
 from .threads import run_in_threads
 
 __all__ = [
@@ -41,25 +41,19 @@ __all__ = [
     "RBF",
     "CallableKernel",
     "Chi2",
-    "Constant",
     "Cosine",
-    "InnerProductKernel",
     "Kernel",
     "Laplacian",
     "Linear",
     "Polynomial",
     "Precomputed",
-    "Product",
     "Sigmoid",
-    "Sum",
-    "UnitDiagonal",
     "center_in_place",
     "centering_shift",
-    "check_digits",
     "check_finite",
     "check_samples",
     "gamma_of",
-    "has_part",
+    "ignore_overflow",
     "make_kernel",
     "part",
     "resolve_kernel",
@@ -69,16 +63,12 @@ __all__ = [
 # Rows of a kernel matrix computed at a time: full speed, with small temporary arrays.
 BLOCK_ROWS = 512
 # Rows of the square blocks whose diagonals give k(x, x), for kernels that do not define `diag`.
-DIAGONAL_ROWS = 32
-# Largest gamma ||x||^2 for which the RBF kernel is computed in float32.
-FLOAT32_LIMIT = 8
-# Largest gamma ||x||^2 for which it is computed from norms and inner products alone.
-FLOAT64_LIMIT = 1e6
-# Rows from which the origin is taken above that, and pairs whose differences are taken at a time.
-ORIGIN_ROWS, PAIRS = 64, 4096
-# Largest gamma ||x||^2 for which the rounding errors of k(x, x) in such sums do not matter.
-EXACT_LIMIT = 100
-
+DIAGONAL_ROWS = 8
+# Rows that are worked on element by element at a time, in the cache.
+CACHED_ROWS = 64
+# Largest gamma ||x||^2 for which the RBF kernel is computed in float32, and for which the origin
+# stays where it is: rounding errors of k are about eps gamma ||x||^2.
+FLOAT32_LIMIT, FLOAT64_LIMIT = 8, 1e6
 
 # Values that are not finite are reported by `check_finite`, where they are used.
 ignore_overflow = np.errstate(over="ignore", invalid="ignore")
@@ -110,19 +100,14 @@ class Kernel(BaseEstimator):
     _parameter_constraints: ClassVar[dict] = {}
 
     def __post_init__(self):
-        self.check_params()
-
-    def check_params(self) -> None:
         """Raise a ValueError that names the first impossible parameter, also of parts."""
-        self._validate_params()
-        for value in self.get_params(deep=False).values():
+        values, name = vars(self), type(self).__name__
+        validate_parameter_constraints(self._parameter_constraints, values, caller_name=name)
+        for value in values.values():
             if isinstance(value, Kernel):
                 value.check_params()
 
-    def __init_subclass__(cls, **options):
-        super().__init_subclass__(**options)
-        if cls.values is Kernel.values and cls.fill is Kernel.fill:
-            raise TypeError(f"{cls.__name__} must define values(X, Y), a block of kernel values")
+    check_params = __post_init__
 
     def row_terms(self, X) -> np.ndarray | None:
         """Return one number per row of X that `fill` needs, shape (n,), or None."""
@@ -139,8 +124,7 @@ class Kernel(BaseEstimator):
         out[:] = self.values(X, Y)
 
     def diag(self, X) -> np.ndarray:
-        """Return k(x, x) for each row x of X, shape (n,)."""
-        X = check_samples(X, "X")
+        """Return k(x, x) for each row x of a matrix of floats, shape (n,)."""
         blocks = (X[rows] for rows in gen_batches(X.shape[0], DIAGONAL_ROWS))
         return np.concatenate([self.values(B, B).diagonal() for B in blocks], dtype=X.dtype)
 
@@ -151,61 +135,77 @@ class Kernel(BaseEstimator):
         """
         self.check_params()  # which may have been set since
         X = check_samples(X, "X")
-        symmetric = Y is None
-        Y = X if symmetric else check_samples(Y, "Y")
-        if X.shape[1] != Y.shape[1]:
-            raise ValueError(
-                f"X and Y must have the same number of features, got {X.shape[1]} and {Y.shape[1]}"
-            )
-        x_terms = self.row_terms(X)
-        y_terms = x_terms if symmetric else self.row_terms(Y)
+        if Y is not None:
+            Y = check_samples(Y, "Y")
+            if X.shape[1] != Y.shape[1]:
+                raise ValueError(
+                    "X and Y must have the same number of features, got "
+                    f"{X.shape[1]} and {Y.shape[1]}"
+                )
+        return self.matrix(X, Y)
+
+    def matrix(self, X, Y=None) -> np.ndarray:
+        """Return k(X, Y) as a call does, without its checks, of matrices of floats."""
+        symmetric, x_terms = Y is None, self.row_terms(X)
+        Y, y_terms = (X, x_terms) if symmetric else (Y, self.row_terms(Y))
         K = np.empty((X.shape[0], Y.shape[0]), np.result_type(X.dtype, Y.dtype))
 
         def fill_rows(rows):
-            others = slice(rows.start if symmetric else 0, None)
-            block = K[rows, others]
-            self.fill(block, X[rows], Y[others], part(x_terms, rows), part(y_terms, others))
+            # a product of a matrix with its own transpose takes half of the time
+            for columns in (rows, slice(rows.stop, None)) if symmetric else (slice(None),):
+                block, terms = K[rows, columns], (part(x_terms, rows), part(y_terms, columns))
+                if block.size:
+                    self.fill(block, X[rows], Y[columns], *terms)
             if symmetric:
-                K[rows.stop :, rows] = block[:, rows.stop - rows.start :].T
-                # rounding makes the square on the diagonal slightly asymmetric
-                corner = K[rows, rows] / 2  # first, as a sum could overflow
-                K[rows, rows] = corner + corner.T
+                K[rows.stop :, rows] = block.T
 
         blocks = list(gen_batches(X.shape[0], BLOCK_ROWS))
         run_in_threads(fill_rows, blocks, flops=2.0 * K.size * X.shape[1])
-        if symmetric:
+        if symmetric and not isinstance(
+            self, _InnerProductKernel
+        ):  # which has it from the products
             np.fill_diagonal(K, self.diag(X))
         return K
 
     def __add__(self, other) -> Kernel:
-        return _combined(Sum, self, other)
-
-    def __radd__(self, other) -> Kernel:
-        return _combined(Sum, other, self)
+        return Sum(self, _as_kernel(other))
 
     def __mul__(self, other) -> Kernel:
-        return _combined(Product, self, other)
+        return Product(self, _as_kernel(other))
+
+    def __radd__(self, other) -> Kernel:
+        return Sum(_as_kernel(other), self)
 
     def __rmul__(self, other) -> Kernel:
-        return _combined(Product, other, self)
+        return Product(_as_kernel(other), self)
+
+
+def _as_kernel(value) -> Kernel:
+    return Constant(float(value)) if isinstance(value, Real) else value
 
 
 # Constraints on parameters, as in scikit-learn's estimators.
 GAMMA: dict = {"gamma": [Interval(Real, 0, None, closed="left"), None]}
 COEF0: dict = {"coef0": [Interval(Real, None, None, closed="neither")]}
-PARTS: dict = {"left": [Kernel], "right": [Kernel]}
 
 
-class UnitDiagonal:
-    """Mixin of kernels with k(x, x) = 1."""
+@dataclass
+class _Exponential(Kernel):
+    """Base class of kernels k(x, y) = exp(-gamma distance(x, y)), for which k(x, x) = 1."""
+
+    gamma: float | None = None
+    _parameter_constraints = GAMMA
+
+    def values(self, X, Y) -> np.ndarray:
+        K = np.asarray(self.distances(X, Y), np.result_type(X.dtype, Y.dtype))
+        K *= -gamma_of(self, X.shape[1])
+        return np.exp(K, out=K)
 
     def diag(self, X) -> np.ndarray:
-        """Return ones, shape (n,)."""
-        X = check_samples(X, "X")
         return np.ones(X.shape[0], X.dtype)
 
 
-class InnerProductKernel(Kernel):
+class _InnerProductKernel(Kernel):
     """Base class of kernels that are functions of the inner product x.y."""
 
     def apply(self, values: np.ndarray, n_features: int) -> np.ndarray:
@@ -213,25 +213,24 @@ class InnerProductKernel(Kernel):
         return values
 
     @ignore_overflow
-    def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
+    def fill(self, out, X, Y, x_terms, y_terms):
         _inner_products(out, X, Y)
         self.apply(out, X.shape[1])
 
     @ignore_overflow
-    def diag(self, X) -> np.ndarray:  # noqa: D102
-        X = check_samples(X, "X")
+    def diag(self, X) -> np.ndarray:
         return self.apply(row_norms(X, squared=True), X.shape[1])
 
 
 @dataclass
-class Linear(InnerProductKernel):
+class Linear(_InnerProductKernel):
     """k(x, y) = x.y, whose feature space is the input space: kernel PCA with it is PCA."""
 
     name = "linear"
 
 
 @dataclass
-class Polynomial(InnerProductKernel):
+class Polynomial(_InnerProductKernel):
     """k(x, y) = (gamma x.y + coef0)^degree: all products of up to `degree` coordinates.
 
     With ``coef0=0`` these are the products of exactly `degree` coordinates. The report's degree-2
@@ -251,76 +250,51 @@ class Polynomial(InnerProductKernel):
     def apply(self, values, n_features):  # noqa: D102
         values *= gamma_of(self, n_features)
         values += self.coef0
-        if self.degree == 2:
-            return np.square(values, out=values)
-        # a negative base with a fractional degree gives NaN
-        return np.power(values, self.degree, out=values)
+        if self.degree not in (2, 3):  # which products give faster
+            # a negative base with a fractional degree gives NaN
+            return np.power(values, self.degree, out=values)
+        base = values if self.degree == 2 else values * values
+        return np.multiply(values, base, out=values)
 
 
-@dataclass
-class RBF(Kernel):
-    """k(x, y) = exp(-gamma ||x - y||^2): a soft neighbourhood of width 1 / sqrt(2 gamma)."""
+class RBF(_Exponential):
+    """k(x, y) = exp(-gamma ||x - y||^2): a soft neighbourhood of width 1 / sqrt(2 gamma).
+
+    Distances come from norms and inner products, so k is wrong by about eps gamma ||x||^2: scale or
+    centre data that are extremely far from the origin. float32 data are computed in float64 where
+    that matters, and an offset that they share is removed.
+    """
 
     name = "rbf"
-    gamma: float | None = None
-    _parameter_constraints = GAMMA
+    values = Kernel.values
 
     @ignore_overflow
     def row_terms(self, X):  # noqa: D102
-        return row_norms(X, squared=True)
+        # squares that overflow would give 0, not NaN
+        return check_finite(row_norms(X, squared=True), self)
 
-    @ignore_overflow
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
         gamma = gamma_of(self, X.shape[1])
-        # The sum ||x||^2 - 2 x.y + ||y||^2 loses digits by cancellation. In float32 the relative
-        # error of k is about 1e-7 gamma ||x||^2; if that is too much, use float64.
-        largest = max(x_terms.max(initial=0), y_terms.max(initial=0))
-        if not np.isfinite(largest):  # squares overflow: not even k(x, x) would be right
-            out[:] = np.nan
-            return
-        if out.dtype == np.float32 and gamma * largest > FLOAT32_LIMIT:
+        largest = gamma * max(x_terms.max(initial=0), y_terms.max(initial=0))
+        if out.dtype == np.float32 and largest > FLOAT32_LIMIT:
             out[:] = self.values(X.astype(np.float64), Y.astype(np.float64))
             return
-        A, B = X, Y
-        if gamma * largest > FLOAT64_LIMIT and not (sparse.issparse(X) or sparse.issparse(Y)):
-            # Distances do not depend on the origin, but their rounding errors do. A median is where
-            # most samples are; an outlier would take a mean away from them.
-            origin = np.median(Y[:: len(Y) // ORIGIN_ROWS + 1], axis=0)
-            A, B = X - origin, Y - origin
-            x_terms, y_terms = row_norms(A, squared=True), row_norms(B, squared=True)
-            largest = max(x_terms.max(), y_terms.max())
-        _inner_products(out, A, B)
-        out *= 2 * gamma
-        out -= gamma * y_terms
-        out -= gamma * x_terms[:, None]
-        if gamma * largest > EXACT_LIMIT:  # distances that are zero up to rounding are zero
-            sums = np.add.outer(gamma * x_terms, gamma * y_terms)
-            errors = sums * (-np.finfo(out.dtype).eps * (4 + np.sqrt(X.shape[1])))
-            zero = out > errors
-            if gamma * largest > FLOAT64_LIMIT:  # as in clusters far apart, for any origin
-                vanishes = out - errors < np.log(np.finfo(out.dtype).tiny)
-                self._fill_pairs(out, X, Y, ~(vanishes | (sums <= FLOAT64_LIMIT)), gamma)
-                zero &= sums <= FLOAT64_LIMIT
-            out[zero] = 0
-        np.minimum(out, 0, out=out)
-        np.exp(out, out=out)
-
-    @staticmethod
-    def _fill_pairs(out, X, Y, chosen, gamma):
-        """Write -gamma ||x - y||^2 of some pairs, from differences, where it loses no digits."""
-        for rows in gen_batches(len(out), max(1, PAIRS // out.shape[1])):
-            i, j = np.nonzero(chosen[rows])
-            if len(i):
-                squares = row_norms(X[rows][i] - Y[j], squared=True)
-                out[rows][i, j] = -gamma * squares
-
-    def diag(self, X) -> np.ndarray:  # noqa: D102
-        X = check_samples(X, "X")
-        return np.where(np.isfinite(self.row_terms(X)), 1, np.nan).astype(X.dtype)  # as in `fill`
+        if largest > FLOAT64_LIMIT and not (sparse.issparse(X) or sparse.issparse(Y)):
+            origin = Y.mean(axis=0)  # distances do not depend on it, but their rounding errors do
+            X, Y = X - origin, Y - origin
+            x_terms, y_terms = row_norms(X, squared=True), row_norms(Y, squared=True)
+        _inner_products(out, X, Y)
+        x_terms, y_terms = gamma * x_terms, gamma * y_terms
+        for rows in gen_batches(len(out), CACHED_ROWS):
+            block = out[rows]
+            block *= 2 * gamma
+            block -= np.add.outer(x_terms[rows], y_terms)
+            np.minimum(block, 0, out=block)
+            np.exp(block, out=block)
 
 
 @dataclass
-class Sigmoid(InnerProductKernel):
+class Sigmoid(_InnerProductKernel):
     """k(x, y) = tanh(gamma x.y + coef0). Not positive semi-definite in general."""
 
     name = "sigmoid"
@@ -340,74 +314,44 @@ class Cosine(Kernel):
 
     name = "cosine"
 
+    @ignore_overflow
+    def row_terms(self, X):  # noqa: D102
+        norms = check_finite(row_norms(X), self)
+        return np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)
+
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
-        _inner_products(out, _unit_rows(X), _unit_rows(Y))
+        _inner_products(out, X, Y)
+        for rows in gen_batches(len(out), CACHED_ROWS):
+            out[rows] *= np.multiply.outer(x_terms[rows], y_terms)
 
     def diag(self, X) -> np.ndarray:  # noqa: D102
-        X = check_samples(X, "X")
-        return (_largest_entries(X) > 0).astype(X.dtype)
+        return (self.row_terms(X) > 0).astype(X.dtype)
 
 
-def _largest_entries(X):
-    """Return the largest absolute entry of each row, shape (n,)."""
-    if sparse.issparse(X):
-        return abs(X).max(axis=1).toarray().ravel()
-    return np.maximum(X.max(axis=1), -X.min(axis=1))
-
-
-def _unit_rows(X):
-    """Return the rows of X divided by their norms; zero rows stay zero."""
-    # in units of the largest entry of a row, so that squares neither overflow nor vanish
-    for sizes in (_largest_entries, row_norms):
-        values = sizes(X)
-        values = np.where(values > 0, values, 1)
-        if sparse.issparse(X):
-            X = X.copy()
-            X.data = X.data / np.repeat(values, np.diff(X.indptr))
-        else:
-            X = X / values[:, None]
-    return X
-
-
-@dataclass
-class Laplacian(UnitDiagonal, Kernel):
+class Laplacian(_Exponential):
     """k(x, y) = exp(-gamma ||x - y||_1): like the RBF kernel, but not differentiable at x = y."""
 
     name = "laplacian"
-    gamma: float | None = None
-    _parameter_constraints = GAMMA
 
-    def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
-        out[:] = manhattan_distances(_with_short_indices(X), _with_short_indices(Y))
-        out *= -gamma_of(self, X.shape[1])
-        np.exp(out, out=out)
+    def distances(self, X, Y) -> np.ndarray:  # noqa: D102
+        return manhattan_distances(X, Y)
 
 
-def _with_short_indices(X):
-    """Return samples with 32-bit indices, if they are sparse: scikit-learn takes no others."""
-    if not sparse.issparse(X) or X.indices.dtype == np.int32:
-        return X
-    parts = X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)
-    return sparse.csr_matrix(parts, shape=X.shape)
-
-
-@dataclass
-class Chi2(UnitDiagonal, Kernel):
+class Chi2(_Exponential):
     """k(x, y) = exp(-gamma sum_i (x_i - y_i)^2 / (x_i + y_i)), for histograms: x, y >= 0."""
 
     name = "chi2"
-    gamma: float | None = None
-    _parameter_constraints = GAMMA
 
-    def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
+    def distances(self, X, Y) -> np.ndarray:  # noqa: D102
         if sparse.issparse(X) or sparse.issparse(Y):
             raise TypeError("kernel='chi2' takes dense data only, got a sparse matrix")
         if min(X.min(), Y.min()) < 0:
-            raise ValueError("Negative values in data: kernel='chi2' is for values of 0 or more")
+            raise ValueError(
+                "Negative values in data: kernel='chi2' is for values of 0 or more; codes, to "
+                "which fit_inverse_transform=True applies it as well, have others"
+            )
         # scikit-learn's compiled code takes writeable arrays only
-        out[:] = additive_chi2_kernel(np.require(X, None, "W"), np.require(Y, None, "W"))
-        out *= gamma_of(self, X.shape[1])
-        np.exp(out, out=out)
+        return -additive_chi2_kernel(np.require(X, None, "W"), np.require(Y, None, "W"))
 
 
 @dataclass
@@ -415,49 +359,42 @@ class Constant(Kernel):
     """k(x, y) = value >= 0; a factor or a summand of other kernels."""
 
     value: float = 1.0
-    _parameter_constraints = {  # noqa: RUF012
-        "value": [Interval(Real, 0, None, closed="left")]
-    }
+    _parameter_constraints = {"value": [Interval(Real, 0, None, closed="left")]}  # noqa: RUF012
 
-    def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
+    def fill(self, out, X, Y, x_terms, y_terms):
         out[:] = self.value
 
-    def diag(self, X) -> np.ndarray:  # noqa: D102
-        X = check_samples(X, "X")
+    def diag(self, X) -> np.ndarray:
         return np.full(X.shape[0], self.value, X.dtype)
 
 
 @dataclass
-class Sum(Kernel):
-    """k(x, y) = left(x, y) + right(x, y): the features of both, side by side."""
-
+class _Pair(Kernel):
     left: Kernel
     right: Kernel
-    _parameter_constraints = PARTS
+    _parameter_constraints = {"left": [Kernel], "right": [Kernel]}  # noqa: RUF012
+    combine: ClassVar[Callable]
 
-    def values(self, X, Y) -> np.ndarray:  # noqa: D102
-        return self.left.values(X, Y) + self.right.values(X, Y)
+    def values(self, X, Y) -> np.ndarray:
+        return self.combine(self.left.values(X, Y), self.right.values(X, Y))
 
-    def diag(self, X) -> np.ndarray:  # noqa: D102
-        return self.left.diag(X) + self.right.diag(X)
+    def diag(self, X) -> np.ndarray:
+        return self.combine(self.left.diag(X), self.right.diag(X))
+
+
+class Sum(_Pair):
+    """k(x, y) = left(x, y) + right(x, y): the features of both, side by side."""
+
+    combine = staticmethod(np.add)
 
     def __repr__(self):
         return f"{self.left!r} + {self.right!r}"
 
 
-@dataclass
-class Product(Kernel):
+class Product(_Pair):
     """k(x, y) = left(x, y) right(x, y): all products of a feature of each."""
 
-    left: Kernel
-    right: Kernel
-    _parameter_constraints = PARTS
-
-    def values(self, X, Y) -> np.ndarray:  # noqa: D102
-        return self.left.values(X, Y) * self.right.values(X, Y)
-
-    def diag(self, X) -> np.ndarray:  # noqa: D102
-        return self.left.diag(X) * self.right.diag(X)
+    combine = staticmethod(np.multiply)
 
     def __repr__(self):
         factors = (self.left, self.right)
@@ -476,21 +413,13 @@ class CallableKernel(Kernel):
         options = {"metric": self.function, "n_jobs": self.n_jobs, **(self.params or {})}
         return pairwise_kernels(X, Y, **options)
 
-    def diag(self, X) -> np.ndarray:  # noqa: D102
-        X = check_samples(X, "X")
-        samples = (X[[i]] if sparse.issparse(X) else X[i] for i in range(X.shape[0]))
-        return np.array([self.function(x, x, **(self.params or {})) for x in samples], X.dtype)
-
 
 @dataclass
 class Precomputed(Kernel):
     """Kernel values that the caller has computed: the matrix is passed in place of the samples."""
 
-    def values(self, X, Y) -> np.ndarray:  # noqa: D102
+    def matrix(self, X, Y=None) -> np.ndarray:  # noqa: D102
         return X.toarray() if sparse.issparse(X) else X
-
-    def __call__(self, X, Y=None) -> np.ndarray:  # noqa: D102
-        return self.values(X, Y)
 
     def diag(self, X) -> np.ndarray:  # noqa: D102
         return X.diagonal()
@@ -506,7 +435,7 @@ def make_kernel(name: str, **params: Any) -> Kernel:
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {sorted(KERNELS)}, got {name!r}")
     cls = KERNELS[name]
-    return cls(**{key: value for key, value in params.items() if key in cls.__dataclass_fields__})
+    return cls(**{key: params[key] for key in params.keys() & cls.__dataclass_fields__})
 
 
 def resolve_kernel(
@@ -534,20 +463,15 @@ def gamma_of(kernel: Kernel, n_features: int) -> float:
 def with_gamma(kernel: Kernel, gamma: float) -> Kernel:
     """Return a copy of a kernel in which all parts that have a gamma get this one."""
     kernel = deepcopy(kernel)
-    names = [name for name in kernel.get_params() if name.split("__")[-1] == "gamma"]
-    return kernel.set_params(**dict.fromkeys(names, gamma))
-
-
-def has_part(kernel: Kernel, cls: type[Kernel]) -> bool:
-    """Tell whether a kernel, or a part of a sum or product, is of this class."""
-    return any(isinstance(value, cls) for value in (kernel, *kernel.get_params().values()))
+    for name in kernel.get_params():
+        if name.split("__")[-1] == "gamma":
+            kernel.set_params(**{name: gamma})
+    return kernel
 
 
 def check_samples(X, name: str):
     """Return X as a matrix of float32 or float64 whose rows are samples, dense or CSR."""
-    return check_array(
-        X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=name, estimator="Kernel"
-    )
+    return check_array(X, accept_sparse="csr", dtype=FLOATS, input_name=name, estimator="Kernel")
 
 
 def check_finite(values: np.ndarray, kernel: Kernel, name: str = "X") -> np.ndarray:
@@ -557,20 +481,6 @@ def check_finite(values: np.ndarray, kernel: Kernel, name: str = "X") -> np.ndar
             f"{kernel!r} gives NaN or infinity on {name}: scale the data or choose other parameters"
         )
     return values
-
-
-def check_digits(largest: float, dtype, kernel: Kernel) -> None:
-    """Raise ValueError if kernel values, whose largest absolute one is given, lose their digits.
-
-    Where not even the largest is `1 / eps` times the smallest normal number, differences between
-    them that count are below it, and the fixed spacing of numbers there takes their digits.
-    """
-    limits = np.finfo(dtype)
-    if 0 < largest < (least := limits.tiny / limits.eps):
-        raise ValueError(
-            f"{kernel!r} on X is at most {largest:.2g}; allowed in {np.dtype(dtype)} are values of "
-            f"{least:.0e} and more: scale the data or choose other parameters"
-        )
 
 
 def part(terms: np.ndarray | None, rows: slice) -> np.ndarray | None:
@@ -585,18 +495,11 @@ def centering_shift(means: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def center_in_place(K: np.ndarray, means: np.ndarray) -> None:
     """Centre a symmetric kernel matrix in feature space, K <- H K H, from its row means."""
-    with np.errstate(over="ignore", invalid="ignore"):  # callers check the means
-        # A shift rounded to float32 would be wrong by the same amount in a whole row, which adds up
-        # in eigenvalues; the errors of single entries do not.
-        shift = centering_shift(means, np.float64)
-        for rows in gen_batches(len(K), BLOCK_ROWS):
-            for part_of_shift in (shift, shift[rows, None]):
-                np.subtract(K[rows], part_of_shift, out=K[rows], casting="same_kind")
-
-
-def _combined(make: type[Kernel], *parts) -> Kernel:
-    parts = [Constant(float(k)) if isinstance(k, Real) else k for k in parts]
-    return make(*parts) if all(isinstance(k, Kernel) for k in parts) else NotImplemented
+    # A shift rounded to float32 would be wrong by the same amount in a whole row, which adds up
+    # in eigenvalues; the errors of single entries do not.
+    shift = centering_shift(means, np.float64)
+    for rows in gen_batches(len(K), CACHED_ROWS):
+        K[rows] -= np.add.outer(shift[rows], shift).astype(K.dtype, copy=False)
 
 
 def _inner_products(out: np.ndarray, X, Y) -> None:
@@ -604,3 +507,17 @@ def _inner_products(out: np.ndarray, X, Y) -> None:
         out[:] = safe_sparse_dot(X, Y.T, dense_output=True)
     else:
         np.matmul(X, Y.T, out=out)
+
+
+def check_digits(largest: float, dtype, kernel: Kernel) -> None:
+    """Raise ValueError if kernel values, whose largest absolute one is given, lose their digits.
+
+    Where not even the largest is `1 / eps` times the smallest normal number, differences between
+    them that count are below it, and the fixed spacing of numbers there takes their digits.
+    """
+    limits = np.finfo(dtype)
+    if 0 < largest < (least := limits.tiny / limits.eps):
+        raise ValueError(
+            f"{kernel!r} on X is at most {largest:.2g}; allowed in {np.dtype(dtype)} are values of "
+            f"{least:.0e} and more: scale the data or choose other parameters"
+        )

@@ -13,12 +13,7 @@ from sklearn.utils import check_array, column_or_1d, gen_batches
 # Values compared at a time: 8 MB in float64.
 BLOCK_VALUES = 2**20
 
-__all__ = [
-    "reconstruction_error",
-    "relative_error",
-    "signal_to_noise",
-    "variation_of_information",
-]
+__all__ = ["reconstruction_error", "relative_error", "variation_of_information"]
 
 
 def reconstruction_error(X, X_hat) -> float:
@@ -28,11 +23,7 @@ def reconstruction_error(X, X_hat) -> float:
     ----------
     X, X_hat : array-like of shape (n, d)
     """
-    X, X_hat = _check_pair(X, X_hat)
-    error = _mean_square(X, X_hat)
-    if np.isinf(error):
-        raise ValueError("X and X_hat are too far apart for float64: scale them")
-    return error
+    return _mean_square(*_check_pair(X, X_hat))
 
 
 def relative_error(X, X_hat) -> float:
@@ -45,15 +36,10 @@ def relative_error(X, X_hat) -> float:
     X, X_hat : array-like of shape (n, d)
     """
     X, X_hat = _check_pair(X, X_hat)
-    largest = max(abs(float(X.max())), abs(float(X.min())))
-    if largest == 0:
+    norm = _mean_square(X, None)
+    if norm == 0:
         raise ValueError("X is all zero: the relative error is not defined")
-    # the squares of tiny or huge samples are not in float64's range; a power of two rounds nothing
-    scale = 2.0 ** np.frexp(largest)[1]
-    error = _mean_square(X, X_hat, scale) / _mean_square(X, None, scale)
-    if np.isinf(error):
-        raise ValueError("X_hat is too far from X for float64")
-    return error
+    return _mean_square(X, X_hat) / norm
 
 
 def _check_pair(X, X_hat) -> tuple[np.ndarray, np.ndarray]:
@@ -66,17 +52,19 @@ def _check_pair(X, X_hat) -> tuple[np.ndarray, np.ndarray]:
     return X, X_hat
 
 
-def _mean_square(X, X_hat, scale: float = 1.0) -> float:
-    """Return the mean of ||x_i - x-hat_i||^2 / scale^2; X_hat=None means 0."""
+def _mean_square(X, X_hat) -> float:
+    """Return the mean of ||x_i - x-hat_i||^2, finite; X_hat=None means 0."""
     squares = np.empty(len(X))
     with np.errstate(over="ignore"):
         for rows in gen_batches(len(X), max(1, BLOCK_VALUES // X.shape[1])):
             rest = X[rows].astype(np.float64)
-            rest /= scale
             if X_hat is not None:
-                rest -= X_hat[rows] / np.float64(scale)
+                rest -= X_hat[rows]
             squares[rows] = np.sum(np.square(rest, out=rest), axis=1)
-        return float(np.mean(squares))
+        mean = float(np.mean(squares))
+    if not np.isfinite(mean):
+        raise ValueError("X and X_hat are too large, or too far apart, for float64: scale them")
+    return mean
 
 
 def variation_of_information(labels, clusters) -> float:
@@ -104,21 +92,3 @@ def variation_of_information(labels, clusters) -> float:
 
     shared = float(mutual_info_score(labels, clusters))
     return max(entropy(labels) + entropy(clusters) - 2 * shared, 0.0)
-
-
-def signal_to_noise(X, X_hat) -> float:
-    """Return 10 log10 (variance of X / mean squared error), in decibels.
-
-    The variance is that of all values of X about their mean, such as the pixels of an image. It is
-    infinite if X_hat is X.
-
-    Parameters
-    ----------
-    X, X_hat : array-like of shape (n, d)
-        The original, and what is to be like it.
-    """
-    X, X_hat = (np.asarray(Z, np.float64) for Z in _check_pair(X, X_hat))
-    signal, noise = np.var(X), np.mean((X - X_hat) ** 2)
-    if signal == 0:
-        raise ValueError("X is constant: it has no signal")
-    return float(10 * np.log10(signal / noise)) if noise > 0 else np.inf

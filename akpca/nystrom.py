@@ -22,16 +22,15 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
-from sklearn.utils.metaestimators import available_if
 
 from . import eigen
 from .fitting import Interval, StrOptions, fit_method
 from .kernel_code import KernelCode, relative_to
-from .kernel_estimator import INVERSE_CONSTRAINTS, KERNEL_CONSTRAINTS, KernelEstimator
-from .kernels import BLOCK_ROWS, center_in_place, check_digits, check_finite
+from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
+from .kernels import BLOCK_ROWS, check_digits, check_finite
 from .operators import KernelOperator
 from .preimage import solve_factor
-from .threads import matmul, one_blas_thread
+from .threads import one_blas_thread
 
 __all__ = ["NystromKernelPCA", "cluster_centers"]
 
@@ -84,16 +83,10 @@ class NystromKernelPCA(KernelEstimator):
     gamma, degree, coef0, kernel_params, n_jobs, center
         As in `KernelPCA`.
     sampling : {'uniform', 'kmeans', 'leverage'}, default='uniform'
-        How landmarks are chosen. 'uniform' draws samples without replacement. 'leverage' draws
-        them with probabilities proportional to their ridge leverage scores, estimated from a
-        uniform pilot sample of m points, which costs about another fit and favours points that a
-        uniform sample represents badly. 'kmeans' takes the centres of clusters of the samples.
-    orthonormal : bool, default=True
-        False is the version of the AKPCA report, equations (13) and (14): the eigenpairs of the
-        landmarks' kernel matrix alone, extended to all points: no sweep, but eigenvectors are not
-        orthonormal, eigenvalues can be too large, and centring is by the landmarks (see Notes).
-    fit_inverse_transform, alpha, inverse_gamma
-        As in `KernelPCA`, fitted to all samples, with the codes of the landmarks as centres.
+        How landmarks are chosen. 'uniform' draws samples. 'leverage' draws them with probabilities
+        proportional to their ridge leverage scores, estimated from a uniform pilot sample: it costs
+        about another fit and favours points that a uniform sample represents badly. 'kmeans' takes
+        the centres of clusters.
     preimage : {'ridge', 'eigenvector', 'fixed_point', 'distance'} or Preimage, default=None
         As in `KernelPCA`, with the landmarks as known samples.
     random_state : int, RandomState instance or None, default=None
@@ -103,34 +96,32 @@ class NystromKernelPCA(KernelEstimator):
     ----------
     eigenvalues_ : ndarray of shape (n_components,)
         Of the (centred) approximated kernel matrix, descending, none above that of the exact one.
-        With orthonormal=False, equation (14).
     explained_variance_ : ndarray of shape (n_components,)
         Eigenvalues divided by n - 1. Without centring, by n.
     explained_variance_ratio_ : ndarray of shape (n_components,)
-        Eigenvalues divided by the total variance in feature space, tr K - n ||mean of F||^2. The
-        mean of F lacks the part that the landmarks do not span, so that a ratio can be too small,
-        but not too large. With orthonormal=False, fractions of the landmarks' variance.
+        Eigenvalues divided by the total variance in feature space, which lacks what the landmarks
+        do not span of the mean: never too large.
     error_ : float
-        Relative error, (tr K - tr F F^T) / tr K, not centred, 0 to 1. Only with orthonormal=True.
+        Relative error, (tr K - tr F F^T) / tr K, not centred, 0 to 1.
     landmarks_ : {ndarray, sparse matrix} of shape (n_kept, n_features)
         Landmarks, in the order in which they add most to those before them. Those that add
-        nothing, such as duplicates, are left out, unless orthonormal=False.
+        nothing, such as duplicates, are left out.
     landmark_indices_ : ndarray of shape (n_kept,) or None
         Their rows in X (with `partial_fit`, in the first batch). None with sampling='kmeans'.
     n_samples_seen_ : int
         Number of samples, n.
-    inverse_centers_ : ndarray of shape (n_centers, n_components)
-        Centres of the learned inverse, if `fit_inverse_transform`.
-    kernel_, gamma_, preimage_, inverse_gamma_, dual_coef_, n_features_in_, feature_names_in_
+    kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
         As in `KernelPCA`.
 
     Notes
     -----
-    The report's (13) approximates the unit eigenvectors of K by sqrt(m) / (n lambda) k(X, Z) v,
-    with (lambda, v) an eigenpair of k(Z, Z). For m = n it gives v / sqrt(n) instead of v. The
-    factor of Williams and Seeger, sqrt(m / n) / lambda, is right and is used here. With it and
-    (14), codes are k(x, Z) v / sqrt(lambda): kernel PCA of the landmarks. The scale n / m of (14)
-    is that of a uniform sample, so that no other `sampling` is allowed with orthonormal=False.
+    The report's (13) and (14) extend the eigenpairs of the landmarks' kernel matrix alone: that is
+    ``KernelPCA(...).fit(landmarks)``, with eigenvalues n / m times as large. It needs no sweep, but
+    its eigenvectors are not orthonormal.
+
+    A decoder that is learned from all samples, with the landmarks' codes Y as centres:
+    ``RidgePreimage().fit_pairs(model.transform(X), X, centers=Y)`` with
+    ``Y = model.transform(model.landmarks_)``.
 
     See Also
     --------
@@ -153,11 +144,9 @@ class NystromKernelPCA(KernelEstimator):
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
         **KERNEL_CONSTRAINTS,
-        **INVERSE_CONSTRAINTS,
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
         "sampling": [StrOptions(set(SAMPLINGS))],
-        "orthonormal": ["boolean"],
         "random_state": ["random_state"],
     }
 
@@ -174,10 +163,6 @@ class NystromKernelPCA(KernelEstimator):
         n_jobs=None,
         center=True,
         sampling="uniform",
-        orthonormal=True,
-        fit_inverse_transform=False,
-        alpha=1.0,
-        inverse_gamma=None,
         preimage=None,
         random_state=None,
     ) -> None:
@@ -191,10 +176,6 @@ class NystromKernelPCA(KernelEstimator):
         self.n_jobs = n_jobs
         self.center = center
         self.sampling = sampling
-        self.orthonormal = orthonormal
-        self.fit_inverse_transform = fit_inverse_transform
-        self.alpha = alpha
-        self.inverse_gamma = inverse_gamma
         self.preimage = preimage
         self.random_state = random_state
 
@@ -211,13 +192,8 @@ class NystromKernelPCA(KernelEstimator):
         """
         given = isinstance(X, LinearOperator)
         operator = self._check_operator_options(X) if given else self._as_operator(X)
-        K = self._choose_landmarks(operator)
-        if self.orthonormal:
-            self._decompose(operator.sum_over_samples(self._sweep, _add))
-        else:
-            self._extend_landmarks(K, operator.shape[0])
-        if self.fit_inverse_transform and self.preimage is None:
-            self._fit_inverse(operator.X)
+        self._choose_landmarks(operator)
+        self._decompose(operator.sum_over_samples(self._sweep, _add))
         return self
 
     def _check_operator_options(self, operator):
@@ -225,8 +201,8 @@ class NystromKernelPCA(KernelEstimator):
         self._check_operator(operator)
         if operator.points is None:
             raise ValueError("the Nyström method needs an operator that has samples")
-        if self.sampling != "uniform" or self.fit_inverse_transform:
-            raise ValueError("an operator needs sampling='uniform' and fit_inverse_transform=False")
+        if self.sampling != "uniform":
+            raise ValueError(f"an operator needs sampling='uniform', got {self.sampling!r}")
         return operator
 
     def _as_operator(self, X, reset=True):
@@ -239,22 +215,12 @@ class NystromKernelPCA(KernelEstimator):
         X = self._validate(X, reset=reset)
         return KernelOperator(X, self._resolve_kernel(X.shape[1]) if reset else self.kernel_)
 
-    def _takes_batches(self):
-        if not self.orthonormal:
-            raise AttributeError("partial_fit needs orthonormal=True, got False")
-        if self.fit_inverse_transform:
-            raise AttributeError(
-                "partial_fit needs fit_inverse_transform=False: codes change with every batch"
-            )
-        return True
-
-    @available_if(_takes_batches)
     @fit_method
     def partial_fit(self, X, y=None) -> NystromKernelPCA:
         """Update the model with one batch of a stream, shape (n_samples, n_features); return self.
 
         The result is that of `fit` with all batches and landmarks of the first. An error leaves the
-        model unchanged. Not available with orthonormal=False or fit_inverse_transform=True.
+        model unchanged.
         """
         first = not hasattr(self, "n_samples_seen_")
         operator = self._as_operator(X, reset=first)
@@ -265,7 +231,7 @@ class NystromKernelPCA(KernelEstimator):
         return self
 
     def _choose_landmarks(self, operator):
-        """Set the landmarks and the factor L; return the kernel matrix of all landmarks."""
+        """Set the landmarks and the factor L."""
         n, X = operator.shape[0], operator.X
         m = min(n, DEFAULT_LANDMARKS) if self.n_landmarks is None else self.n_landmarks
         if m > n:
@@ -274,8 +240,6 @@ class NystromKernelPCA(KernelEstimator):
             raise ValueError(
                 f"n_components={self.n_components}, but there can't be more than the {m} landmarks"
             )
-        if not self.orthonormal and self.sampling != "uniform":
-            raise ValueError(f"orthonormal=False needs sampling='uniform', got {self.sampling!r}")
         self._dtype, self._shift = operator.dtype, self._best_origin(X)
         rng = check_random_state(self.random_state)
         indices = None
@@ -293,13 +257,11 @@ class NystromKernelPCA(KernelEstimator):
         # the small matrix is always in double precision
         K = check_finite(self.kernel_(points.astype(np.float64)), self.kernel_)
         kept, self._factor = eigen.independent_rows(K, self._dtype)
-        self._features = solve_factor(self._factor, K[:, kept])
-        self._kept = kept = kept if self.orthonormal else np.arange(m)
+        self._features, self._kept = solve_factor(self._factor, K[:, kept]), kept
         self.landmarks_, self._points = landmarks[kept], points[kept]
         self.landmark_indices_ = None if indices is None else indices[kept]
         # Sums of squares of features relative to their mean over the landmarks lose fewer digits.
         self._reference = self._features.mean(axis=0) * self.center
-        return K
 
     def _leverage_scores(self, X, m, rng):
         """Estimate the ridge leverage scores, diag(K (K + ridge I)^-1), of all samples.
@@ -357,41 +319,10 @@ class NystromKernelPCA(KernelEstimator):
         mean = rest + self._reference.astype(self._dtype)
         if self.center:
             scatter, variance = gram - n * np.outer(rest, rest), trace - n * (mean @ mean)
-        values, V = self._eigenpairs(scatter, n, largest)
-        offset = mean @ V if self.center else np.zeros(len(values))
-        # L holds the features of the landmarks; L^-T V and L^-T mean expand components and mean
-        columns = np.column_stack([V, mean])
-        with one_blas_thread(flops=float(len(V)) ** 2 * columns.shape[1]):
-            columns = linalg.solve_triangular(self._factor, columns, lower=True, trans=1)
-            codes = self._features @ V - offset
-        center = {"mean_weights": columns[:, -1], "mean_square": float(mean @ mean)}
-        self._set_components(values, columns[:, :-1], offset, codes, center, variance, n)
-        self.error_ = float(min(max(missed / trace, 0.0), 1.0)) if trace > 0 else 0.0
-        self._sums = sums
-
-    def _extend_landmarks(self, K, n):
-        """Find the components from the kernel matrix of the landmarks alone: (13) and (14)."""
-        m, largest, means = len(K), float(K.diagonal().max()), K.mean(axis=0)
-        centred = K.copy()
-        if self.center:
-            center_in_place(centred, means)
-        values, V = self._eigenpairs(centred, n, largest)
-        coef = V / np.sqrt(values)
-        if self.center:
-            coef -= coef.mean(axis=0)  # zero up to rounding
-        offset = means @ coef if self.center else np.zeros(len(values))
-        scale = n / m  # (14)
-        center = {"mean_weights": np.full(m, 1 / m), "mean_square": float(means.mean())}
-        codes, variance = matmul(K, coef) - offset, scale * np.trace(centred)
-        self._set_components(scale * values, coef, offset, codes, center, variance, n)
-
-    def _eigenpairs(self, matrix, n, largest):
-        """Return the leading eigenpairs of eigenvalue above zero."""
         check_digits(largest, self._dtype, self.kernel_)
-        k = len(matrix) if self.n_components is None else min(self.n_components, len(matrix))
-        values, V, _ = eigen.leading_eigenpairs(matrix, k, random_state=self.random_state)
-        precision = {"largest_entry": largest, "dtype": self._dtype}
-        values = eigen.clean_eigenvalues(values, n, **precision)
+        k = len(scatter) if self.n_components is None else min(self.n_components, len(scatter))
+        values, V, _ = eigen.leading_eigenpairs(scatter, k, random_state=self.random_state)
+        values = eigen.clean_eigenvalues(values, n, largest_entry=largest, dtype=self._dtype)
         rank = np.count_nonzero(values)
         if self.n_components is not None and rank < self.n_components:
             raise ValueError(
@@ -399,30 +330,30 @@ class NystromKernelPCA(KernelEstimator):
                 f"(n_samples = {n}) have only {rank} component(s) of non-zero eigenvalue: "
                 "give at most that many, or None for all"
             )
-        return values[:rank], V[:, :rank]
-
-    def _set_components(self, values, coef, offset, codes, center, variance, n):
+        values, V = values[:rank], V[:, :rank]
+        offset = mean @ V if self.center else np.zeros(rank)
+        # L holds the features of the landmarks; L^-T V and L^-T mean expand components and mean
+        columns = np.column_stack([V, mean])
+        with one_blas_thread(flops=float(len(V)) ** 2 * columns.shape[1]):
+            columns = linalg.solve_triangular(self._factor, columns, lower=True, trans=1)
+            codes = self._features @ V - offset
         # KernelPCA's convention for signs, applied to the codes of all landmarks that were chosen
-        largest = np.abs(codes).argmax(axis=0)
-        signs = np.where(codes[largest, np.arange(len(values))] < 0, -1, 1)
-        dtype, self.n_samples_seen_ = self._dtype, n
+        signs = np.where(codes[np.abs(codes).argmax(axis=0), np.arange(rank)] < 0, -1, 1)
+        dtype, self.n_samples_seen_, self._sums = self._dtype, n, sums
+        self.error_ = float(min(max(missed / trace, 0.0), 1.0)) if trace > 0 else 0.0
         self.eigenvalues_ = values.astype(dtype)
         self.explained_variance_ = self.eigenvalues_ / max(n - 1 if self.center else n, 1)
         # without variance there are no components
         variance = max(variance, values.sum())  # which rounding can make smaller
         self.explained_variance_ratio_ = (values / variance).astype(dtype)
-        codes = codes[self._kept]
-        weights, codes = (np.ascontiguousarray(a * signs, dtype) for a in (coef, codes))
-        known = {"codes": codes, "targets": self.landmarks_, **(center if self.center else {})}
-        known["shift"], offset = self._shift, (offset * signs).astype(dtype)
+        weights, codes = (
+            np.ascontiguousarray(a * signs, dtype) for a in (columns[:, :-1], codes[self._kept])
+        )
+        known = {"codes": codes, "targets": self.landmarks_, "shift": self._shift}
+        if self.center:
+            known |= {"mean_weights": columns[:, -1], "mean_square": float(mean @ mean)}
+        offset = (offset * signs).astype(dtype)
         self._set_code(KernelCode(self.kernel_, self._points, weights, offset, **known))
-
-    def _fit_inverse(self, X):
-        """Fit the learned inverse to all samples, with the landmarks' codes as centres."""
-        centers = self._code.encode(self.landmarks_)
-        ridge = self._ridge(centers)
-        self._decoder = ridge.fit_pairs(self._code.encode(X), X, centers=centers)
-        self.inverse_centers_, self.dual_coef_ = ridge.centers_, ridge.dual_coef_
 
 
 @np.errstate(over="ignore", invalid="ignore")  # kernel values of the centres are checked

@@ -37,24 +37,22 @@ from .kernels import (
     check_finite,
     check_samples,
     gamma_of,
+    ignore_overflow,
     part,
 )
 from .progress import progress_bar
 from .threads import blas_threads, matmul, one_blas_thread
 
 __all__ = [
-    "CenteredOperator",
-    "FeatureCovariance",
+    "TILE_COLUMNS",
+    "TILE_ROWS",
     "FeatureOperator",
     "KernelOperator",
     "MatrixOperator",
-    "NormalizedOperator",
     "SampleOperator",
-    "SymmetricOperator",
     "check_kernel",
     "has_features",
     "kernel_tiles",
-    "row_means",
 ]
 
 # A tile stays in the cache from the multiplication that computes it to the one that uses it.
@@ -119,11 +117,9 @@ class CenteredOperator(SymmetricOperator):
         indices = np.asarray(indices)
         values = self.plain_rows(indices)
         if self.center:
-            means = self.means()
-            shift = (means - means.mean()).astype(self.dtype)
-            for row, own in zip(values, means[indices].astype(self.dtype), strict=True):
-                row -= shift
-                row -= own
+            shift = centering_shift(self.means(), np.float64)
+            for row, own in zip(values, shift[indices], strict=True):
+                row -= (shift + own).astype(self.dtype)
         return values
 
     def diagonal(self) -> np.ndarray:
@@ -255,7 +251,7 @@ class KernelOperator(SampleOperator):
     def plain_product(self, V) -> np.ndarray:  # noqa: D102
         V = np.ascontiguousarray(V, dtype=self.dtype)
 
-        @np.errstate(over="ignore", invalid="ignore")  # reported below
+        @ignore_overflow  # reported below
         def product(tiles):
             result = np.zeros(V.shape)
             for rows, columns, tile in tiles:
@@ -302,46 +298,10 @@ class KernelOperator(SampleOperator):
     def dense(self) -> np.ndarray:  # noqa: D102
         K = self.kernel(self.X)
         if self._means is None:
-            self._means = row_means(K)
+            self._means = K.mean(axis=1, dtype=np.float64)
         if self.center:
             center_in_place(K, self._means)
         return K
-
-
-class NormalizedOperator(KernelOperator):
-    """P = D^-1/2 K D^-1/2 with the row sums D of K: the matrix of spectral clustering.
-
-    Parameters are as in `KernelOperator`, but P is not centred. If the kernel is positive, such as
-    RBF or Laplacian, the largest eigenvalue is 1.
-    """
-
-    def __init__(self, X, kernel: Kernel, *, verbose: bool = False) -> None:
-        super().__init__(X, kernel, center=False, verbose=verbose)
-        self.points = None  # new samples cannot be encoded: their row sums are not defined
-
-    @cached_property
-    def scale(self) -> np.ndarray:
-        """D^-1/2, shape (n,), computed in one sweep at first use."""
-        plain = KernelOperator(self.X, self.kernel, center=False, verbose=self.verbose)
-        degrees = self.shape[0] * plain.means()
-        if degrees.min() <= 0:
-            raise ValueError(f"{self.kernel!r} can't be normalised: a row sum is not positive")
-        return (1 / np.sqrt(degrees)).astype(self.dtype)
-
-    def _tiles(self, *arguments):
-        for rows, columns, tile in super()._tiles(*arguments):
-            tile *= self.scale[columns]
-            tile *= self.scale[rows, None]
-            yield rows, columns, tile
-
-    def plain_rows(self, indices) -> np.ndarray:  # noqa: D102
-        return super().plain_rows(indices) * self.scale * self.scale[indices, None]
-
-    def plain_diagonal(self) -> np.ndarray:  # noqa: D102
-        return super().plain_diagonal() * self.scale**2
-
-    def dense(self) -> np.ndarray:  # noqa: D102
-        return CenteredOperator.dense(self)
 
 
 class MatrixOperator(CenteredOperator):
@@ -361,10 +321,12 @@ class MatrixOperator(CenteredOperator):
         self, K: np.ndarray, *, center: bool = False, means: np.ndarray | None = None
     ) -> None:
         super().__init__(len(K), K.dtype, center)
-        self.K = K
-        self._means = row_means(K) if means is None else means
-        if center and means is None:
-            center_in_place(K, self._means)
+        self.K, self._means = K, means
+        if means is None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._means = K.mean(axis=1, dtype=np.float64)
+                if center:
+                    center_in_place(K, self._means)
         self._diagonal = K.diagonal().copy()  # a solver may overwrite K
 
     @classmethod
@@ -376,20 +338,21 @@ class MatrixOperator(CenteredOperator):
         if K.shape[0] != K.shape[1]:
             size = f"{K.shape[0]}x{K.shape[1]}"
             raise ValueError(f"Kernel matrix must be a square matrix. Input is a {size} matrix.")
-        if not np.isfinite(row_means(K)).all():
+        with np.errstate(over="ignore", invalid="ignore"):
+            means, columns = (K.mean(axis=axis, dtype=np.float64) for axis in (1, 0))
+        if not np.isfinite(means).all():
             raise ValueError("the precomputed kernel matrix has sums that are not finite: scale it")
         tolerance = MAX_ASYMMETRY * np.finfo(K.dtype).eps * np.abs(K.diagonal()).max()
-        blocks = gen_batches(len(K), TILE_ROWS)
+        blocks = list(gen_batches(len(K), TILE_ROWS))
         if all(np.abs(K[rows] - K[:, rows].T).max() <= tolerance for rows in blocks):
             return cls(K, center=center)
-        means = K.mean(axis=0, dtype=np.float64)
         if center:
-            K -= (row_means(K) - means.mean()).astype(K.dtype)[:, None]
-            K -= means.astype(K.dtype)
-        for rows in gen_batches(len(K), TILE_ROWS):
+            K -= (means - columns.mean()).astype(K.dtype)[:, None]
+            K -= columns.astype(K.dtype)
+        for rows in blocks:
             K[rows, rows.stop :] = K[rows.stop :, rows].T
             K[rows, rows] = np.tril(K[rows, rows]) + np.tril(K[rows, rows], -1).T
-        return cls(K, center=center, means=means if center else None)
+        return cls(K, center=center, means=columns if center else None)
 
     def _matmat(self, V):
         return matmul(self.K, np.asarray(V, self.dtype)).astype(np.float64, copy=False)
@@ -444,7 +407,7 @@ class FeatureOperator(KernelOperator):
                 f"coef0 >= 0, got {kernel!r}"
             )
         # no entry of K and of the features' covariance is larger
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             check_finite(self.shape[0] * self._diagonal, kernel)
         # transposed, so that a feature of all samples is the product of two contiguous rows
         self._Zt = np.ascontiguousarray(self._coordinates().T)
@@ -507,12 +470,13 @@ class FeatureOperator(KernelOperator):
         for rows in progress_bar(batches, shown=self.verbose, desc=description):
             yield rows, self.features(rows if indices is None else indices[rows])
 
-    def from_features(self, W: np.ndarray) -> np.ndarray:
-        """Return Phi W, or with centring (Phi - mean) W, shape (n, s), float64."""
-        mean = self.mean_features()[:, None] if self.center else 0
-        return self._from_features(W, mean)
+    def from_features(self, W: np.ndarray, *, center: bool | None = None) -> np.ndarray:
+        """Return Phi W, or with centring, by default the operator's, (Phi - mean) W, shape (n, s).
 
-    def _from_features(self, W, mean=0):
+        It is float64.
+        """
+        center = self.center if center is None else center
+        mean = self.mean_features()[:, None] if center else 0
         W, parts = np.asarray(W, self.dtype), []
         for _, features in self.batches("features to samples"):
             # the mean is subtracted before the product, which would round what is left of it
@@ -527,7 +491,7 @@ class FeatureOperator(KernelOperator):
         return W
 
     def plain_product(self, V) -> np.ndarray:  # noqa: D102
-        return self._from_features(self.to_features(V))
+        return self.from_features(self.to_features(V), center=False)
 
     @property
     def covariance(self) -> FeatureCovariance:
@@ -595,12 +559,6 @@ def kernel_tiles(kernel: Kernel, X, terms, blocks, Y=None, y_terms=None, diagona
             i = np.arange(max(rows.start, columns.start), min(rows.stop, columns.stop))
             tile[i - rows.start, i - columns.start] = diagonal[i]
         yield rows, columns, tile
-
-
-def row_means(K: np.ndarray) -> np.ndarray:
-    """Return the row means, shape (n,), float64. NumPy sums rows pairwise, which is accurate."""
-    with np.errstate(over="ignore", invalid="ignore"):  # callers check the means
-        return K.mean(axis=1, dtype=np.float64)
 
 
 def check_kernel(kernel) -> Kernel:

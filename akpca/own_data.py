@@ -21,13 +21,13 @@ import csv
 import math
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-__all__ = ["ENDINGS", "read_own", "reading"]
+__all__ = ["ENDINGS", "read_npz", "read_own", "reading"]
 
 ENDINGS = (".npz", ".npy", ".csv")
 LABELS = ("label", "y")
@@ -65,17 +65,27 @@ def read_own(path: Path) -> _Own:
         row, column = np.argwhere(~np.isfinite(X))[0]
         what = f"{X[row, column]} in row {row}, column {column} (counted from 0)"
         raise ValueError(f"{path}: X must be finite numbers, got {what}")
-    _check_image_shape(path, X, image_shape)
+    if image_shape is not None and (math.prod(image_shape) != X.shape[1] or min(image_shape) < 1):
+        found = f"does not fit X with {X.shape[1]} columns"
+        raise ValueError(f"{path}: image_shape={image_shape} {found}")
+    if image_shape is not None and len(image_shape) == 3 and image_shape[2] != 3:
+        raise ValueError(f"{path}: image_shape={image_shape} must have 3 channels for colour")
     return X, None if y is None else _as_labels(path, y, len(X)), image_shape
 
 
-def _read_npz(path: Path) -> _Own:
-    arrays = {}
+def read_npz(path: Path, names: Iterable[str]) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Return those of the named arrays that an archive has, and the names of all it has."""
     with open(path, "rb") as file, reading(path), zipfile.ZipFile(file) as archive:
-        names = [name.removesuffix(".npy") for name in archive.namelist()]
-        for name in {"X", "y", "image_shape"} & set(names):
+        members = [name.removesuffix(".npy") for name in archive.namelist()]
+        arrays = {}
+        for name in set(names) & set(members):
             with archive.open(f"{name}.npy") as member:
                 arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
+    return arrays, members
+
+
+def _read_npz(path: Path) -> _Own:
+    arrays, names = read_npz(path, ("X", "y", "image_shape"))
     if "X" not in arrays:
         raise ValueError(f"{path} has no array X; it has {', '.join(sorted(names)) or 'none'}")
     shape = arrays.get("image_shape")
@@ -137,10 +147,3 @@ def _as_labels(path: Path, y: np.ndarray, n: int) -> np.ndarray:
         raise ValueError(f"{path}: y must be finite, got {y[row]} in row {row} (counted from 0)")
     whole = y.astype(np.int64)
     return whole if np.array_equal(whole, y) else y.astype(np.float64)
-
-
-def _check_image_shape(path: Path, X: np.ndarray, shape: tuple[int, ...] | None) -> None:
-    if shape is not None and (math.prod(shape) != X.shape[1] or min(shape) < 1):
-        raise ValueError(f"{path}: image_shape={shape} does not fit X with {X.shape[1]} columns")
-    if shape is not None and len(shape) == 3 and shape[2] != 3:
-        raise ValueError(f"{path}: image_shape={shape} must have 3 channels for colour")

@@ -10,23 +10,17 @@ general not the image phi(x) of any x. Four decoders look for an x that comes ne
 name           kernel                        idea
 ============== ============================= ======================================================
 'ridge'        any                           learn the map from codes to samples
-'eigenvector'  polynomial, degree 2          P phi is a matrix: take its leading eigenvector
+'eigenvector'  (gamma x.y)^2                 P phi is a matrix: take its leading eigenvector
 'fixed_point'  RBF                           ascend to the x whose image is nearest to P phi
-'distance'     RBF, linear, polynomial (odd) from distances in feature space to those in input space
+'distance'     RBF, linear                   from distances in feature space to those in input space
 ============== ============================= ======================================================
 
-The contract, stated once: `fit` takes a :class:`akpca.kernel_code.KernelCode`, which knows the
-codes of some samples, and keeps references to its arrays; `decode` works in blocks of rows, so that
-its memory does not grow with the number of codes; float32 codes and samples give float32; codes far
-from all data give finite samples, never NaN. scikit-learn's `get_params` and `clone` work.
-
-Peak memory of `decode` in numbers, besides its result, with n known samples: 'ridge' 2 b n for
-blocks of b = 512 codes, 'eigenvector' and 'distance' some 4 * 2^22, 'fixed_point' 4 b n.
+`fit` keeps references to the arrays of the code. `decode` works in blocks of rows, so that its
+memory does not grow with the number of codes. float32 codes and samples give float32.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -70,24 +64,27 @@ __all__ = [
 
 # Largest number of values in a temporary array of a block: 32 MB in float64.
 MAX_TEMPORARY_VALUES = 2**22
-# Largest number of values that `EigenvectorPreimage` stores to save work: 256 MB in float64.
-MAX_STORED_VALUES = 2**25
 # Largest matrices for which NumPy's solver for stacks beats one LAPACK or ARPACK call for each.
 MAX_STACKED_EIGH = 32
 # Memory of a ridge regression for each pair of centres: nine matrices in float64 at the peak.
 BYTES_PER_CENTER_PAIR = 72
 # Largest step of `DistancePreimage`, in units of the mean distance of the neighbours.
 MAX_STEP = 3
-# Newton steps for the root of a cubic polynomial.
-NEWTON_STEPS = 60
+# Further known samples from which `FixedPointPreimage` starts if the nearest one fails.
+RESTARTS = 4
 
 
-class Preimage(BaseEstimator, ABC):
-    """Base class: checks arguments and cuts the work into blocks."""
+class Preimage(BaseEstimator):
+    """Base class: checks arguments and cuts the work into blocks.
+
+    A subclass defines ``_fit(code)``, the work that does not depend on the codes to decode,
+    ``_decode(Y)`` for one block of codes, and perhaps ``supports(kernel)``.
+    """
 
     name: ClassVar[str]
     # the kernels that `supports` accepts, for error messages
     allowed: ClassVar[str] = "any kernel"
+    _parameter_constraints: dict = {}  # noqa: RUF012 (scikit-learn's convention)
     # codes that `decode` takes at a time
     _block_rows = BLOCK_ROWS
 
@@ -120,35 +117,32 @@ class Preimage(BaseEstimator, ABC):
             X_hat[rows] = self._decode(Y[rows])
         return X_hat
 
-    @abstractmethod
     def _fit(self, code: KernelCode) -> None:
-        """Do the work that does not depend on the codes to decode."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _decode(self, Y: np.ndarray) -> np.ndarray:
-        """Decode one block of codes."""
+        raise NotImplementedError
 
 
 class RidgePreimage(Preimage):
     """Kernel ridge regression: x-hat = mean + (X - mean)^T (K + alpha I)^{-1} k(Y, y).
 
-    K = k(Y, Y) is a kernel of its own on the codes Y of the known samples X. The decoder of Bakir,
-    Weston and Schoelkopf (2003) works with any kernel of the PCA, and often reconstructs best: it
-    alone minimises an error in input space. Its fit takes O(n^3) time for n codes, and n^2 numbers
-    of their precision. If that exceeds `memory_limit`, m of the codes, chosen at random, are the
-    centres of the regression, which all codes determine: O(n m^2) time and 72 m^2 bytes.
+    K = k(Y, Y) is a kernel of its own on the codes Y of the known samples X; that of the PCA may
+    be any (Bakir, Weston and Schoelkopf, 2003). It often reconstructs best: it alone minimises an
+    error in input space. The fit takes n^2 numbers and O(n^3) time. Above `memory_limit`, m random
+    codes are the centres of a regression that all codes determine: 72 m^2 bytes, O(n m^2) time.
 
     Parameters
     ----------
     kernel : str or Kernel, default='rbf'
-        Kernel on codes: a name, or an object of :mod:`akpca.kernels`, which has its own parameters.
+        Kernel on codes: a name, or an object of :mod:`akpca.kernels` with its own parameters.
     gamma : float, 'scale' or None, default='scale'
         Coefficient of a kernel given by name. 'scale' is 1 / (k * variance of codes), None 1 / k.
     alpha : float, default=1.0
-        Penalty, best chosen by cross-validation: small for clean data, larger for noisy data.
+        Penalty: small for clean data, larger for noisy data.
     fit_intercept : bool, default=True
-        Whether decoded samples tend to the mean of the samples far from all codes. If False, they
-        tend to 0, as in scikit-learn's ``KernelPCA(fit_inverse_transform=True)``.
+        Whether decoded samples tend to the samples' mean far from all codes, or else to 0, as in
+        scikit-learn's ``KernelPCA(fit_inverse_transform=True)``.
     memory_limit : float, default=2e9
         Bytes for the fit; at least 512 centres are used.
     random_state : int, RandomState instance or None, default=None
@@ -160,13 +154,12 @@ class RidgePreimage(Preimage):
     ----------
     gamma_ : float
         The coefficient that was used.
-    centers_ : ndarray of shape (n_centers, k)
-        Centres of the regression.
-    dual_coef_ : ndarray of shape (n_centers, d)
+    centers_, dual_coef_ : ndarray of shape (n_centers, k), (n_centers, d)
+        Centres and coefficients of the regression.
     """
 
     name = "ridge"
-    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
+    _parameter_constraints: dict = {  # noqa: RUF012
         "kernel": [StrOptions(set(KERNELS)), Kernel],
         "gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale"}), None],
         "alpha": [Interval(Real, 0, None, closed="left")],
@@ -246,12 +239,11 @@ def kernel_ridge(
     centers: np.ndarray | None = None,
     verbose: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return centres C and coefficients B of the regression x-hat = B^T k(C, y).
+    """Return centres C, (n_centers, k), and coefficients B, (n_centers, d): x-hat = B^T k(C, y).
 
-    Codes Y have shape (n, k), targets X (n, d), C (n_centers, k) and B (n_centers, d). Without
-    `centers` all codes are centres, and B = (K + alpha I)^-1 X. With fewer, B minimises
-    ||X - k(Y, C) B||^2 + alpha tr(B^T k(C, C) B): with L L^T = k(C, C) and F = k(Y, C) L^-T, this
-    is ridge regression on the features F, with normal equations for C alone; then linearly
+    Codes Y have shape (n, k), targets X (n, d). Without `centers` all codes are centres, and
+    B = (K + alpha I)^-1 X. With fewer, B minimises ||X - k(Y, C) B||^2 + alpha tr(B^T k(C, C) B):
+    with L L^T = k(C, C) and F = k(Y, C) L^-T, this is ridge regression on the features F. Linearly
     dependent centres are left out, and targets may be sparse. `verbose` shows the progress of that.
     """
     if centers is None:
@@ -299,65 +291,51 @@ def solve_factor(factor: np.ndarray, K: np.ndarray) -> np.ndarray:
 class EigenvectorPreimage(Preimage):
     """Leading eigenpair: x-hat = sqrt(max(lambda_1, 0)) v_1 of the matrix M = sum_i g_i x_i x_i^T.
 
-    Here P phi = sum_i g_i phi(x_i), and the kernel is (x.y)^2. Its feature space consists of
-    symmetric matrices, phi(x) = x x^T, and by Eckart and Young the image nearest to M = P phi is
-    its best approximation of rank 1 (section 4 of the AKPCA report), or 0 if no eigenvalue is > 0.
+    Here P phi = sum_i g_i phi(x_i), and the kernel is (gamma x.y)^2, up to a scale (x.y)^2. Its
+    feature space consists of symmetric matrices, phi(x) = x x^T, and by Eckart and Young the image
+    nearest to M = P phi is its best approximation of rank 1 (section 4 of the AKPCA report), or 0
+    if no eigenvalue is > 0. M is affine in y: the matrices of the k components and of the mean,
+    (k + 1) d^2 numbers, are computed once.
 
-    (gamma x.y + c)^2 is the same kernel of z = (sqrt(gamma) x, sqrt(c)). If c > 0, the leading
-    eigenvector of the larger matrix gives the direction of x; its length and its sign are those
-    of the best x on that line, where ||phi(x) - P phi||^2 is a polynomial of degree 4.
-
-    With coef0=0, phi(x) = phi(-x): the code does not determine the sign. The sum of the entries of
-    x-hat is made positive, which is right for non-negative data such as grey images.
+    Since phi(x) = phi(-x), the code does not determine the sign. The sum of the entries of x-hat is
+    made positive, which is right for non-negative data such as grey images.
     """
 
     name = "eigenvector"
-    allowed = "a polynomial kernel with degree=2, gamma > 0 and coef0 >= 0"
-    _parameter_constraints: dict = {}  # noqa: RUF012
+    allowed = "a polynomial kernel with degree=2, coef0=0 and gamma > 0"
 
     def supports(self, kernel) -> bool:  # noqa: D102
-        quadratic = isinstance(kernel, Polynomial) and kernel.degree == 2 and kernel.coef0 >= 0
+        quadratic = isinstance(kernel, Polynomial) and kernel.degree == 2 and kernel.coef0 == 0
         return quadratic and gamma_of(kernel, 1) > 0
 
     def _fit(self, code):
-        X = code.points
-        self._root_gamma = float(np.sqrt(gamma_of(code.kernel, X.shape[1])))
-        self._root_coef0 = float(np.sqrt(code.kernel.coef0))
-        self._Z = self._root_gamma * X
-        if self._root_coef0:
-            self._Z = np.hstack([self._Z, np.full((len(X), 1), self._root_coef0, X.dtype)])
-        # M is affine in y: with few components, add up their d x d matrices and the mean's
-        columns, Z, self._basis = [*code.weights.T, code.origin], self._Z, None
-        if len(columns) * Z.shape[1] ** 2 <= MAX_STORED_VALUES:
-            self._basis = np.array([((Z.T * column) @ Z).ravel() for column in columns])
+        self._root_gamma = float(np.sqrt(gamma_of(code.kernel, code.points.shape[1])))
+        Z, columns = self._root_gamma * code.points, [*code.weights.T, code.origin]
+        self._basis = np.array([((Z.T * column) @ Z).ravel() for column in columns])
 
     def _decode(self, Y):
-        size = self._Z.shape[1]
-        X_hat = np.empty((len(Y), self.code_.points.shape[1]), Y.dtype)
-        step = max(1, MAX_TEMPORARY_VALUES // size**2)
+        X_hat, d = np.empty((len(Y), self._n_features), Y.dtype), self._n_features
+        Y, step = np.hstack([Y, np.ones_like(Y[:, :1])]), max(1, MAX_TEMPORARY_VALUES // d**2)
         # one buffer for all blocks: allocating memory would cost more than the product
-        buffer = np.empty((min(step, len(Y)), size**2), np.result_type(Y, self._Z))
+        buffer = np.empty((min(step, len(Y)), d**2), np.result_type(Y, self._basis))
         for rows in gen_batches(len(Y), step):
-            M = self._matrices(Y[rows], buffer)
-            values, vectors = _leading(M)
-            if self._root_coef0:
-                X_hat[rows] = _best_on_line(M, vectors, self._root_coef0)
-            else:
-                X_hat[rows] = np.sqrt(np.maximum(values, 0))[:, None] * vectors
-        if not self._root_coef0:
-            X_hat[np.sum(X_hat, axis=1) < 0] *= -1
+            M = buffer[: len(Y[rows])]
+            with one_blas_thread(flops=2.0 * len(M) * self._basis.size):
+                np.matmul(Y[rows], self._basis, out=M)
+            values, vectors = _leading(M.reshape(-1, d, d))
+            X_hat[rows] = np.sqrt(np.maximum(values, 0))[:, None] * vectors
+        X_hat[np.sum(X_hat, axis=1) < 0] *= -1
         return X_hat / self._root_gamma
 
-    def _matrices(self, Y, buffer):
-        """Write M for each row of Y into the buffer, as an array of shape (len(Y), size, size)."""
-        size, out = self._Z.shape[1], buffer[: len(Y)]
-        if self._basis is not None:
-            with one_blas_thread(flops=2.0 * len(Y) * self._basis.size):
-                np.matmul(np.hstack([Y, np.ones((len(Y), 1), Y.dtype)]), self._basis, out=out)
-        else:
-            for M, g in zip(out, self.code_.expansion(Y), strict=True):
-                np.matmul(self._Z.T * g, self._Z, out=M.reshape(size, size))
-        return out.reshape(-1, size, size)
+
+def _leading(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the largest eigenvalue and its unit vector for each matrix of a stack."""
+    with one_blas_thread(flops=4 / 3 * M.shape[1] ** 3):
+        if M.shape[1] <= MAX_STACKED_EIGH:
+            values, vectors = np.linalg.eigh(M)
+            return values[:, -1], vectors[:, :, -1]
+        pairs = [leading_eigenpairs(one, 1, random_state=0) for one in M]
+    return np.array([p[0][0] for p in pairs]), np.array([p[1][:, 0] for p in pairs])
 
 
 class FixedPointPreimage(Preimage):
@@ -378,8 +356,6 @@ class FixedPointPreimage(Preimage):
         Largest number of steps from each start.
     tol : float, default=1e-5
         Stop when a step is shorter than this times 1 / sqrt(gamma), the width of the kernel.
-    n_restarts : int, default=4
-        Number of further neighbours to start from if the first one fails.
 
     Attributes
     ----------
@@ -394,21 +370,19 @@ class FixedPointPreimage(Preimage):
     _parameter_constraints: dict = {  # noqa: RUF012
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "n_restarts": [Interval(Integral, 0, None, closed="left")],
     }
 
-    def __init__(self, *, max_iter=100, tol=1e-5, n_restarts=4) -> None:
+    def __init__(self, *, max_iter=100, tol=1e-5) -> None:
         self.max_iter = max_iter
         self.tol = tol
-        self.n_restarts = n_restarts
 
     def supports(self, kernel) -> bool:  # noqa: D102
         return isinstance(kernel, RBF) and gamma_of(kernel, 1) > 0
 
     def _fit(self, code):
         self._shortest = self.tol / np.sqrt(gamma_of(code.kernel, code.points.shape[1]))
-        n_neighbors = min(1 + self.n_restarts, len(code.codes))
-        self._neighbors = NearestNeighbors(n_neighbors=n_neighbors).fit(code.codes)
+        count = min(1 + RESTARTS, len(code.codes))
+        self._neighbors = NearestNeighbors(n_neighbors=count).fit(code.codes)
         self._mean = code.targets.mean(axis=0, dtype=np.float64).astype(code.targets.dtype)
 
     def decode(self, Y) -> np.ndarray:  # noqa: D102
@@ -468,11 +442,10 @@ class FixedPointPreimage(Preimage):
 class DistancePreimage(Preimage):
     """Trilateration: x-hat = the point in the neighbours' affine span with ||x-hat - x_i|| = d_i.
 
-    The squared distances of P phi from phi(x_i) in feature space, ||P phi||^2 + k(x_i, x_i)
-    - 2 P phi . phi(x_i), determine the distances d_i in input space if k(x, x_i) is an invertible
-    function of the distance or the inner product of x and x_i; for the RBF kernel,
-    d_i^2 = -log(1 - distance^2 / 2) / gamma. The least-squares solution for these distances from
-    the nearest x_i has a closed form (Kwok and Tsang, 2003):
+    Squared distances of P phi from phi(x_i) in feature space, ||P phi||^2 + k(x_i, x_i)
+    - 2 P phi . phi(x_i), are those d_i^2 in input space for the linear kernel, and for the RBF
+    kernel d_i^2 = -log(1 - distance^2 / 2) / gamma. The least-squares solution for these distances
+    from the nearest x_i has a closed form (Kwok and Tsang, 2003):
 
         x-hat = x-bar + C^+ r,    r_i = (||x_i - x-bar||^2 - d_i^2) / 2 minus its mean,
 
@@ -486,10 +459,7 @@ class DistancePreimage(Preimage):
     """
 
     name = "distance"
-    allowed = (
-        "a kernel that determines distances: RBF with gamma > 0, linear, "
-        "or polynomial with odd degree and gamma > 0"
-    )
+    allowed = "a linear kernel, or RBF with gamma > 0"
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_neighbors": [Interval(Integral, 1, None, closed="left")]
     }
@@ -498,9 +468,8 @@ class DistancePreimage(Preimage):
         self.n_neighbors = n_neighbors
 
     def supports(self, kernel) -> bool:  # noqa: D102
-        if isinstance(kernel, Polynomial) and kernel.degree % 2 != 1:
-            return False
-        return isinstance(kernel, RBF | Polynomial | Linear) and gamma_of(kernel, 1) > 0
+        linear = isinstance(kernel, Linear)
+        return linear or (isinstance(kernel, RBF) and gamma_of(kernel, 1) > 0)
 
     def _fit(self, code):
         self._count = min(self.n_neighbors, len(code.targets))
@@ -508,46 +477,28 @@ class DistancePreimage(Preimage):
         self._block_rows = max(1, MAX_TEMPORARY_VALUES // max(self._count * d, n_codes))
 
     def _decode(self, Y):
-        products = self.code_.inner_products(Y)
-        squared = self.code_.squared_norms(Y)[:, None] + self.code_.target_norms - 2 * products
+        code = self.code_
+        squared = code.squared_norms(Y)[:, None] + code.target_norms - 2 * code.inner_products(Y)
         nearest = np.argpartition(squared, self._count - 1, axis=1)[:, : self._count]
-        neighbors = self.code_.targets[nearest]
-        squared, products = (np.take_along_axis(a, nearest, axis=1) for a in (squared, products))
-        squared = self._input_distances(squared, products, neighbors)
+        neighbors, squared = code.targets[nearest], np.take_along_axis(squared, nearest, axis=1)
+        if isinstance(code.kernel, RBF):
+            similarity = np.clip(1 - squared / 2, np.finfo(squared.dtype).tiny, 1)
+            squared = -np.log(similarity) / gamma_of(code.kernel, self._n_features)
         center = neighbors.mean(axis=1, keepdims=True)
         C = neighbors - center
-        # squares may be too large for float32, and their sum for float64
         r = (np.einsum("ijk,ijk->ij", C, C, dtype=np.float64) - squared) / 2
         # C^+ would remove the mean, but with rounding errors
         r -= np.sum(r / self._count, axis=1, keepdims=True)
-        # differences below the range of normal numbers have no inverse: neighbours are equal then
-        C[np.abs(C).max(axis=(1, 2)) < np.finfo(C.dtype).tiny] = 0
-        # directions in which the neighbours hardly differ are dominated by rounding
         with one_blas_thread():
+            # directions in which the neighbours hardly differ are dominated by rounding
             inverse = np.linalg.pinv(C, rcond=np.sqrt(np.finfo(C.dtype).eps))
             step = np.matmul(inverse, r[:, :, None])[:, :, 0]
-        if not isinstance(self.code_.kernel, Polynomial):
-            # No x is further from x-bar than from the x_i on average. Inconsistent distances give
-            # steps many times longer only where the neighbours hardly differ.
-            bound = MAX_STEP * np.sqrt(np.maximum(squared, 0)).mean(axis=1)
-            with np.errstate(over="ignore"):  # an infinite length is shrunk to 0
-                length = np.linalg.norm(step, axis=1)
-            shrink = np.divide(bound, length, out=np.ones_like(length), where=length > bound)
-            step *= shrink[:, None]
-        return center[:, 0] + step
-
-    def _input_distances(self, squared, products, neighbors):
-        """Return the squared distances in input space, up to a constant for each row."""
-        kernel = self.code_.kernel
-        if isinstance(kernel, Linear):
-            return squared
-        gamma = gamma_of(kernel, neighbors.shape[2])
-        if isinstance(kernel, RBF):
-            similarity = np.clip(1 - squared / 2, np.finfo(squared.dtype).tiny, 1)
-            return -np.log(similarity) / gamma
-        # the odd root of k(x, x_i) gives gamma x.x_i + coef0; coef0 and ||x||^2 are constants
-        root = np.sign(products) * np.abs(products) ** (1 / kernel.degree)
-        return np.sum(neighbors**2, axis=2) - 2 * root / gamma
+        # No x is further from x-bar than from the x_i on average, but where neighbours hardly
+        # differ, distances that do not fit together give steps many times longer.
+        bound = MAX_STEP * np.sqrt(np.maximum(squared, 0)).mean(axis=1)
+        length = np.maximum(np.linalg.norm(step, axis=1), bound)
+        shrink = np.divide(bound, length, out=np.ones_like(length), where=length > 0)
+        return center[:, 0] + step * shrink[:, None]
 
 
 PREIMAGES: dict[str, type[Preimage]] = {
@@ -561,33 +512,3 @@ def make_preimage(name: str, **params: Any) -> Preimage:
     if name not in PREIMAGES:
         raise ValueError(f"preimage must be one of {sorted(PREIMAGES)}, got {name!r}")
     return PREIMAGES[name](**params)
-
-
-def _leading(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the largest eigenvalue and its unit vector for each matrix of a stack."""
-    with one_blas_thread(flops=4 / 3 * M.shape[1] ** 3):
-        if M.shape[1] <= MAX_STACKED_EIGH:
-            values, vectors = np.linalg.eigh(M)
-            return values[:, -1], vectors[:, :, -1]
-        pairs = [leading_eigenpairs(one, 1, random_state=0) for one in M]
-    return np.array([p[0][0] for p in pairs]), np.array([p[1][:, 0] for p in pairs])
-
-
-def _best_on_line(M: np.ndarray, vectors: np.ndarray, root_coef0: float) -> np.ndarray:
-    """Return the multiple s u of u = vectors[:-1] for which z = (s u, root_coef0) fits M best.
-
-    ||z z^T - M||^2 = s^4 + 2 p s^2 - 4 q s + const, with p and q as below.
-    """
-    u = vectors[:, :-1]
-    size = row_norms(u)
-    u = u / np.where(size > 0, size, 1)[:, None]
-    Mu = np.matmul(M[:, :, :-1], u[:, :, None])[:, :, 0]
-    p = root_coef0**2 - np.sum(u * Mu[:, :-1], axis=1)
-    q = root_coef0 * Mu[:, -1]
-    u, q = np.where(q < 0, -1, 1)[:, None] * u, np.abs(q)
-    # the minimum is the largest root of s^3 + p s - q: Newton's steps from above never overshoot
-    s = np.sqrt(np.maximum(-p, 0)) + np.cbrt(q)
-    for _ in range(NEWTON_STEPS):
-        slope = 3 * s**2 + p
-        s = s - np.divide(s**3 + p * s - q, slope, out=np.zeros_like(s), where=slope > 0)
-    return s[:, None] * u

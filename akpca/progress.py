@@ -56,31 +56,6 @@ def warn_interrupted(when: str) -> None:
     warn_user(f"interrupted {when}: the best model so far is kept")
 
 
-class _NoBar:
-    """What stands for a progress bar that is not shown."""
-
-    def __init__(self, iterable=None):
-        self._iterable = iterable
-
-    def __iter__(self):
-        return iter(self._iterable)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def update(self, **_):
-        """Do nothing."""
-
-    reset = set_postfix = update
-
-
 def progress_bar(iterable=None, *, shown: bool, **options) -> Any:
-    """Return tqdm's progress bar, with its options, or what does nothing if it is not shown.
-
-    Even a disabled bar of tqdm takes a lock, which an interrupt at the wrong moment leaves locked
-    for good: a later fit in threads would wait for it forever.
-    """
-    return tqdm(iterable, **options) if shown else _NoBar(iterable)
+    """Return tqdm's progress bar, with its options, which does nothing if it is not shown."""
+    return tqdm(iterable, disable=not shown, **options)

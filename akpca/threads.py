@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from operator import attrgetter
 
 import numpy as np
 from threadpoolctl import LibController, ThreadpoolController
@@ -34,22 +35,16 @@ def one_blas_thread(flops: float = 0.0) -> Iterator[None]:
 
     There is no limit if a typical product in the loop takes `LARGE_PRODUCT` flops or more.
     """
-    numbers = [] if flops >= LARGE_PRODUCT else [(lib, lib.num_threads) for lib in _libraries()]
-    limited = [(lib, number) for lib, number in numbers if number > 1]
-
-    def restore():
-        for lib, number in limited:
-            lib.set_num_threads(number)
-
+    before = []
     try:
-        try:
-            for lib, _ in limited:
-                lib.set_num_threads(1)
-            yield
-        finally:
-            restore()
+        for library in _libraries() if flops < LARGE_PRODUCT else ():
+            if (number := library.num_threads) > 1:
+                before.append((library, number))
+                library.set_num_threads(1)
+        yield
     finally:
-        restore()  # twice: an interrupt may have come just before the first
+        for library, number in before:
+            library.set_num_threads(number)
 
 
 def matmul(A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -60,7 +55,7 @@ def matmul(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 def blas_threads() -> int:
     """Return the number of threads that a matrix product may use at the moment."""
-    return max((lib.num_threads for lib in _libraries()), default=1)
+    return max(map(attrgetter("num_threads"), _libraries()), default=1)
 
 
 def run_in_threads(work: Callable, tasks: list, flops: float) -> None:

@@ -15,7 +15,7 @@ from sklearn.decomposition import PCA, IncrementalPCA
 
 from akpca import load_dataset
 from akpca.book import reference
-from akpca.hebbian import Constant, GeneralizedHebbian
+from akpca.hebbian import Gain, GeneralizedHebbian
 
 CASES = [("digits", 20), ("mnist5k", 10), ("mnist5k", 40)]
 STREAM = 100  # samples in a batch of the stream
@@ -63,7 +63,7 @@ def literal(X, r):
 
 
 def blocks(X, r):
-    options = dict(gain=Constant(ETA), n_passes=1, shuffle=False, random_state=0)
+    options = dict(gain=Gain(ETA), n_passes=1, shuffle=False, random_state=0)
     return GeneralizedHebbian(r, **options).fit(X).components_
 
 

@@ -99,7 +99,7 @@ def in_memory() -> bool:
             blocks = last(
                 run_pass(
                     operator,
-                    start_state(operator, A, gain, every_step=every_step),
+                    start_state(operator, A, gain),
                     gain,
                     few,
                     **options,
@@ -112,7 +112,7 @@ def in_memory() -> bool:
                 began = time.process_time()
                 lean(K, A.copy(), few, **values)
                 slow = (time.process_time() - began) / len(few)
-                state = start_state(operator, A, gain, every_step=every_step)
+                state = start_state(operator, A, gain)
                 began = time.process_time()
                 state = last(run_pass(operator, state, gain, order, **options))
                 fast = (time.process_time() - began) / n
@@ -157,7 +157,7 @@ def on_the_fly() -> bool:
             name, eta0={"KHA/t": 1, "KHA/et": 0.02, "KHA-SMD": 0.02}.get(name, 2), mu=0.01, tau=0.05
         )
         began = time.process_time()
-        state = start_state(operator, A, gain, every_step=True)
+        state = start_state(operator, A, gain)
         start = time.process_time() - began
         began = time.process_time()
         state = last(run_pass(operator, state, gain, order, block_size=128, every_step=True))

@@ -22,10 +22,9 @@ from sklearn.utils import gen_batches
 from threadpoolctl import threadpool_limits
 
 from akpca import IncrementalKernelPCA, KernelOperator, load_dataset
-from akpca.book.experiments import optimal_error
+from akpca.book.experiments import kernel_reconstruction_error, optimal_error
 from akpca.book.mocap import load_cmu_walk
 from akpca.datasets import Dataset
-from akpca.hebbian import kernel_reconstruction_error
 from akpca.kernels import RBF, Kernel, Linear
 
 EXTERNAL = bool(os.environ.get("AKPCA_DATA"))

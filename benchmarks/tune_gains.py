@@ -13,7 +13,6 @@ from akpca import load_dataset
 from akpca.book import reference
 from akpca.book.experiments import motion, patches, superresolution, tune_gain
 from akpca.book.experiments.digits import clustering_problem, first_images, kernel_problems
-from akpca.hebbian import Annealing
 from akpca.kernels import RBF
 
 NAMES = ("KHA", "KHA/t", "KHA/et*", "KHA/et", "KHA-SMD*", "KHA-SMD")
@@ -41,8 +40,7 @@ def tune(name: str, kernel_name: str, K: np.ndarray, k: int, n_passes: int, name
     print(f"        {n_passes},\n        {{")
     for gain_name in names:
         gain = tune_gain(K, gain_name, k, n_passes, seeds=SEEDS)
-        tau = getattr(gain.get(Annealing), "passes", None)
-        values = (gain.eta0, tau, gain.mu) if gain.adapts else (gain.eta0, tau)
+        values = (gain.eta0, gain.passes, gain.mu) if gain.adapts else (gain.eta0, gain.passes)
         print(f'            "{gain_name}": {values},', flush=True)
     print("        },\n    ),", flush=True)
 

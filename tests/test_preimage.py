@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from sklearn import decomposition
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
-from akpca import KernelPCA, NystromKernelPCA, pca, preimage
+from akpca import KernelPCA, pca, preimage
 from akpca.book import reference
 from akpca.kernel_code import KernelCode
-from akpca.kernels import RBF, Chi2, Cosine, Laplacian, Linear, Polynomial
+from akpca.kernels import RBF, Chi2, Laplacian, Linear, Polynomial
 from akpca.preimage import (
     PREIMAGES,
     DistancePreimage,
@@ -22,16 +23,13 @@ from akpca.preimage import (
 )
 
 SQUARE = Polynomial(degree=2, gamma=0.7, coef0=0)
-SHIFTED_SQUARE = Polynomial(degree=2, gamma=0.7, coef0=0.5)
 # every decoder with every kind of kernel that it has a formula for
 PAIRS = [
     ("ridge", Laplacian(0.2)),
     ("eigenvector", SQUARE),
-    ("eigenvector", SHIFTED_SQUARE),
     ("fixed_point", RBF(0.3)),
     ("distance", RBF(0.3)),
     ("distance", Linear()),
-    ("distance", Polynomial(degree=3, gamma=0.5, coef0=1)),
 ]
 both = pytest.mark.parametrize("center", [True, False])
 all_pairs = pytest.mark.parametrize("name, kernel", PAIRS)
@@ -73,15 +71,6 @@ def explicit_projection(X, Y_samples, k, center):
     return code.reconstruct(reference.degree2_features(Y_samples)).reshape(-1, d, d)
 
 
-def square_distance(kernel, X, g, x):
-    """Return ||sum_i g_i phi(x_i) - phi(x)||^2 for a kernel of degree 2, where phi(x) = z z^T."""
-    Z, z = (
-        np.hstack([np.sqrt(kernel.gamma) * A, np.full((len(A), 1), np.sqrt(kernel.coef0))])
-        for A in (X, x[None])
-    )
-    return np.sum(((Z.T * g) @ Z - z.T @ z) ** 2)
-
-
 # ------------------------------------------------------------------------------- code space
 
 
@@ -97,7 +86,7 @@ def test_expansion_is_the_projection_in_feature_space(center, X, X_new):
 
 
 @both
-@pytest.mark.parametrize("kernel", [RBF(0.3), SQUARE, SHIFTED_SQUARE, Linear()])
+@pytest.mark.parametrize("kernel", [RBF(0.3), SQUARE, Linear()])
 def test_norms_and_products_without_the_kernel_matrix(center, kernel, X, X_new):
     """The cheap formulas equal g^T K g and k(t, X) g, also for samples that were not fitted."""
     model, space = fitted(X, kernel, 3, center)
@@ -109,38 +98,6 @@ def test_norms_and_products_without_the_kernel_matrix(center, kernel, X, X_new):
     others = np.random.default_rng(2).standard_normal((7, 4))
     space = make_code(X, kernel, space.weights, model.transform(others), others, space.means)
     np.testing.assert_allclose(space.inner_products(Y), G @ kernel(X, others), atol=1e-10)
-
-
-@pytest.mark.parametrize("name", ["fixed_point", "distance"])
-def test_landmarks_that_express_another_mean(name, X):
-    """Components and mean of all samples, written by landmarks that happen to span them.
-
-    Some samples are there three times; one of each spans the same feature space.
-    """
-    model, space = fitted(np.vstack([X, X[:20], X[:20]]), RBF(0.3), 5)
-    counts = np.where(np.arange(60) < 20, 3, 1)
-    alphas = space.weights[:60] * counts[:, None]  # copies have equal coefficients
-    weights = counts / 100
-    means = space.kernel(X) @ weights
-    landmarks = make_code(X, space.kernel, alphas, space.codes, space.targets, means, weights)
-    Y = model.transform(X[:7] + 0.2)
-    np.testing.assert_allclose(landmarks.squared_norms(Y), space.squared_norms(Y), atol=1e-10)
-    np.testing.assert_allclose(landmarks.inner_products(Y), space.inner_products(Y), atol=1e-10)
-    X_hat, expected = (make_preimage(name).fit(s).decode(Y) for s in (landmarks, space))
-    np.testing.assert_allclose(X_hat, expected, atol=1e-8)
-
-
-def test_a_code_checks_its_arrays(X):
-    """A wrong shape is named."""
-    weights, means = np.zeros((60, 2)), np.zeros(60)
-    with pytest.raises(ValueError, match=r"codes must have shape \(60, 2\), got \(60, 1\)"):
-        make_code(X, RBF(), weights, weights[:, 1:], X, means)
-    with pytest.raises(ValueError, match=r"codes must have shape \(59, 2\), got \(60, 2\)"):
-        make_code(X, RBF(), weights, weights, X[1:], means)
-    with pytest.raises(ValueError, match=r"mean_weights must have shape \(60,\), got \(3,\)"):
-        KernelCode(RBF(), X, weights, np.zeros(2), means[:3])
-    with pytest.raises(ValueError, match=r"offset must have shape \(2,\), got \(3,\)"):
-        KernelCode(RBF(), X, weights, np.zeros(3))
 
 
 # ----------------------------------------------------------------------- what all must fulfil
@@ -162,10 +119,7 @@ def test_all_components_give_the_samples_back(name, kernel, center, X):
 @both
 @pytest.mark.parametrize("name, kernel", [p for p in PAIRS if not isinstance(p[1], RBF)][1:])
 def test_finite_feature_spaces_give_new_samples_back(name, kernel, center, X, X_new):
-    """All components span a feature space of finite dimension: new samples come back exactly.
-
-    A cubic kernel on 4 coordinates has 35 products, fewer than the 60 samples.
-    """
+    """All components span a feature space of finite dimension: new samples come back exactly."""
     model, space = fitted(X, kernel, None, center)
     X_hat = make_preimage(name).fit(space).decode(model.transform(X_new))
     if kernel == SQUARE:
@@ -229,30 +183,6 @@ def test_degenerate_data_and_codes_give_finite_samples(name, kernel, center, dat
     assert np.isfinite(make_preimage(name).fit(space).decode(Y)).all()
 
 
-@pytest.mark.parametrize("name", ["ridge", "fixed_point", "distance"])
-@pytest.mark.parametrize("gamma", [1e-8, 1e8])
-def test_extreme_widths_give_finite_samples(name, gamma, X, X_new):
-    """A kernel matrix that is all ones, or the identity, does not break a decoder."""
-    model, space = fitted(X, RBF(gamma), 3)
-    Y = np.vstack([model.transform(X_new), np.full((1, 3), 100.0)])
-    assert np.isfinite(make_preimage(name).fit(space).decode(Y)).all()
-
-
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 100), name=st.sampled_from(["fixed_point", "distance"]))
-def test_rbf_preimages_move_with_the_data(seed, name):
-    """Rotated and shifted data give rotated and shifted pre-images."""
-    rng = np.random.default_rng(seed)
-    X, shift = rng.standard_normal((30, 3)), rng.standard_normal(3)
-    Q = np.linalg.qr(rng.standard_normal((3, 3)))[0]
-    _, space = fitted(X, RBF(0.3), 4)
-    moved_X = X @ Q + shift
-    moved = make_code(moved_X, space.kernel, space.weights, space.codes, moved_X, space.means)
-    Y = space.codes[:5]
-    expected = make_preimage(name).fit(space).decode(Y) @ Q + shift
-    np.testing.assert_allclose(make_preimage(name).fit(moved).decode(Y), expected, atol=1e-4)
-
-
 def test_registry_and_parameters(X):
     """Decoders by name, with their arguments; clone keeps arguments and drops what was fitted."""
     assert set(PREIMAGES) == {"ridge", "eigenvector", "fixed_point", "distance"}
@@ -272,15 +202,10 @@ def test_registry_and_parameters(X):
     [
         ("eigenvector", RBF(0.3), "degree=2"),
         ("eigenvector", Polynomial(degree=3), "degree=2"),
-        ("eigenvector", Polynomial(degree=2, coef0=-1), "coef0 >= 0"),
-        ("eigenvector", Polynomial(degree=2, gamma=0), "gamma > 0"),
+        ("eigenvector", Polynomial(degree=2, coef0=1), "coef0=0"),
         ("fixed_point", Linear(), "RBF"),
-        ("fixed_point", RBF(0), "gamma > 0"),
         ("fixed_point", None, "RBF"),
-        ("distance", Laplacian(), "RBF with gamma > 0, linear"),
-        ("distance", Cosine(), "RBF with gamma > 0, linear"),
-        ("distance", Polynomial(degree=2), "odd degree"),
-        ("distance", Polynomial(degree=2.5), "odd degree"),
+        ("distance", Laplacian(), "a linear kernel, or RBF"),
         ("distance", RBF(0), "gamma > 0"),
     ],
 )
@@ -298,11 +223,8 @@ def test_kernels_that_cannot_be_inverted(name, kernel, allowed, X):
     "name, params",
     [
         ("ridge", {"alpha": -1}),
-        ("ridge", {"gamma": "auto"}),
         ("ridge", {"kernel": "gauss"}),
         ("fixed_point", {"max_iter": 0}),
-        ("fixed_point", {"tol": -1}),
-        ("fixed_point", {"n_restarts": -1}),
         ("distance", {"n_neighbors": 0}),
     ],
 )
@@ -380,14 +302,6 @@ def test_ridge_intercept_helps_far_away_and_on_digits():
     assert errors[0] < errors[1]
 
 
-def test_ridge_says_when_it_is_singular(X):
-    """alpha=0 and equal codes: no silent nonsense."""
-    X = np.repeat(X[:5], 4, axis=0)
-    _, space = fitted(X, RBF(0.3), 2)
-    with pytest.raises(ValueError, match=r"alpha=0.*larger alpha"):
-        RidgePreimage(alpha=0).fit(space)
-
-
 # ------------------------------------------------------------------------------ eigenvector
 
 
@@ -401,80 +315,37 @@ def test_eigenvector_equals_the_reports_decoder(X, X_new):
         np.testing.assert_allclose(x_hat, expected * np.sign(expected.sum()), atol=1e-9)
 
 
-def test_eigenvector_without_positive_eigenvalue_is_zero(X):
-    """-phi(x) has no pre-image but 0: the report's max(lambda_1, 0)."""
-    model, space = fitted(X, SQUARE, center=False)
-    # a code that stands for -x x^T, whose largest eigenvalue is 0
-    X_hat = EigenvectorPreimage().fit(space).decode(-model.transform(X[:3]))
-    np.testing.assert_allclose(X_hat, 0, atol=1e-6)
-
-
 @both
-@pytest.mark.parametrize("kernel", [SQUARE, SHIFTED_SQUARE])
 @pytest.mark.parametrize("d", [32, 33, 310])
-def test_eigenvector_solvers_agree_with_dense_eigh(d, kernel, center):
+def test_eigenvector_solvers_agree_with_dense_eigh(d, center):
     """Stacked LAPACK, one LAPACK call and ARPACK: 1e-8 of dense eigh at every size."""
     X = np.abs(np.random.default_rng(3).standard_normal((40, d)))
-    model, space = fitted(X, kernel, 3, center)
+    model, space = fitted(X, SQUARE, 3, center)
     Y = model.transform(X[:4] + 0.1)
     X_hat = EigenvectorPreimage().fit(space).decode(Y)
-    Z = np.sqrt(0.7) * np.hstack([X, np.full((40, 1), np.sqrt(kernel.coef0 / 0.7))])
     for g, x_hat in zip(space.expansion(Y), X_hat, strict=True):
-        values, vectors = np.linalg.eigh((Z.T * g) @ Z)
-        z = np.sqrt(values[-1]) * vectors[:, -1] / np.sqrt(0.7)
-        u, z = x_hat / np.linalg.norm(x_hat), z[:-1] * np.sign(z.sum())
-        np.testing.assert_allclose(u, z / np.linalg.norm(z), atol=1e-8)
-        if kernel == SQUARE:
-            np.testing.assert_allclose(x_hat, z, atol=1e-8)
-
-
-@both
-@pytest.mark.parametrize("kernel", [SQUARE, SHIFTED_SQUARE])
-def test_eigenvector_with_many_components(center, kernel, X, X_new, monkeypatch):
-    """Where the components' matrices would not fit, M is made from the samples: the same."""
-    model, space = fitted(X, kernel, 3, center)
-    Y = model.transform(X_new)
-    expected = EigenvectorPreimage().fit(space).decode(Y)
-    monkeypatch.setattr(preimage, "MAX_STORED_VALUES", 0)
-    np.testing.assert_allclose(EigenvectorPreimage().fit(space).decode(Y), expected, atol=1e-9)
+        values, vectors = np.linalg.eigh((X.T * g) @ X)
+        x = np.sqrt(values[-1]) * vectors[:, -1]
+        np.testing.assert_allclose(x_hat, x * np.sign(x.sum()), atol=1e-8)
 
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 1000), center=st.booleans(), scale=st.floats(0.1, 10))
 def test_eigenvector_is_the_nearest_image(seed, center, scale):
-    """No other x has phi(x) nearer to P phi (coef0=0); none on its line has (coef0 > 0)."""
+    """No other x has phi(x) = x x^T nearer to P phi."""
     rng = np.random.default_rng(seed)
     X = scale * rng.standard_normal((12, 3))
-    for kernel in (SQUARE, SHIFTED_SQUARE):
-        _, space = fitted(X, kernel, 2, center)
-        y = space.codes[:1] * rng.uniform(-2, 2, (1, 2))
-        x_hat = EigenvectorPreimage().fit(space).decode(y)[0]
-        if kernel == SQUARE:
-            others = [x_hat + t * rng.standard_normal(3) for t in (0.01, 0.1, 1, 10)]
-        else:
-            others = [t * x_hat for t in (-2, -1, -0.5, 0, 0.5, 0.9, 0.99, 1.01, 1.1, 2)]
-        g = space.expansion(y)[0]
-        best = square_distance(kernel, X, g, x_hat)
-        rounding = 1e-9 * (1 + space.squared_norms(y)[0])
-        for other in others:
-            assert square_distance(kernel, X, g, other) >= best - rounding
+    _, space = fitted(X, SQUARE, 2, center)
+    y = space.codes[:1] * rng.uniform(-2, 2, (1, 2))
+    x_hat = EigenvectorPreimage().fit(space).decode(y)[0]
+    M = (X.T * space.expansion(y)[0]) @ X
 
+    def distance(x):
+        return np.sum((M - np.outer(x, x)) ** 2)
 
-def test_eigenvector_signs(X):
-    """coef0=0 loses signs, and a positive sum is a convention; coef0 > 0 knows them, also for data
-    with negative entries."""
-    halves = X + np.array([3, -5, 0, 0])  # on one side of the origin, negative sums
-    model, space = fitted(halves, SQUARE)
-    Y = model.transform(halves)
-    by_sum = EigenvectorPreimage().fit(space).decode(Y)
-    signs = np.sign(np.sum(by_sum * halves, axis=1))[:, None]
-    np.testing.assert_allclose(signs * by_sum, halves, atol=1e-8)
-    assert (by_sum.sum(axis=1) > 0).all()
-    assert (halves.sum(axis=1) < 0).any()
-    model, space = fitted(halves, SHIFTED_SQUARE)
-    np.testing.assert_allclose(
-        EigenvectorPreimage().fit(space).decode(model.transform(-halves)), -halves, atol=1e-8
-    )
+    others = [x_hat + t * rng.standard_normal(3) for t in (0.01, 0.1, 1, 10)]
+    assert min(map(distance, others)) >= distance(x_hat) - 1e-9 * (1 + np.sum(M**2))
+    assert x_hat.sum() >= 0
 
 
 # ------------------------------------------------------------------------------ fixed point
@@ -546,19 +417,17 @@ def test_fixed_point_falls_back_on_neighbours(X):
     # a projection with negative coefficients only is nowhere positive
     space = make_code(X, space.kernel, -np.abs(space.weights), np.abs(space.codes), X)
     Y = np.abs(space.codes[:5]) + 0.01
-    decoder = FixedPointPreimage(n_restarts=2).fit(space)
+    decoder = FixedPointPreimage().fit(space)
     X_hat = decoder.decode(Y)
     assert decoder.n_fallbacks_ == 5
     for y, x_hat in zip(Y, X_hat, strict=True):
         distances = np.linalg.norm(space.codes - y, axis=1)
-        three = np.argsort(distances)[:3]
-        weights = 1 / distances[three]
-        np.testing.assert_allclose(x_hat, weights @ X[three] / weights.sum(), atol=1e-9)
-    decoder.decode(np.zeros((1, 3)))
-    assert decoder.n_fallbacks_ == 1  # of the last call
+        five = np.argsort(distances)[:5]
+        weights = 1 / distances[five]
+        np.testing.assert_allclose(x_hat, weights @ X[five] / weights.sum(), atol=1e-9)
 
 
-def test_fixed_point_restarts_where_the_nearest_sample_is_no_good(X):
+def test_fixed_point_restarts_where_the_nearest_sample_is_no_good(X, monkeypatch):
     """rho <= 0 at the nearest sample but not at the next: that one is the start."""
     # two far clusters; the code nearest to y belongs to a sample with negative coefficient
     X = np.vstack([X[:5], X[:5] + 100])
@@ -569,7 +438,8 @@ def test_fixed_point_restarts_where_the_nearest_sample_is_no_good(X):
     decoder = FixedPointPreimage().fit(space)
     assert np.linalg.norm(decoder.decode(y)[0] - X[5:].mean(axis=0)) < 3
     assert decoder.n_fallbacks_ == 0
-    alone = FixedPointPreimage(n_restarts=0).fit(space)
+    monkeypatch.setattr(preimage, "RESTARTS", 0)
+    alone = FixedPointPreimage().fit(space)
     np.testing.assert_allclose(alone.decode(y)[0], X[4])
     assert alone.n_fallbacks_ == 1
 
@@ -596,27 +466,11 @@ def test_fixed_point_does_not_overshoot():
     assert decoder.n_fallbacks_ == 0
 
 
-def test_fixed_point_stops(X, X_new):
-    """max_iter bounds the steps; a huge tol takes one; the next step would be below tol."""
-    model, space = fitted(X, RBF(0.3), 5)
-    Y = model.transform(X_new)
-    for decoder, steps in ((FixedPointPreimage(max_iter=2, tol=0), 2), (FixedPointPreimage(), 100)):
-        decoder.fit(space).decode(Y)
-        assert 1 <= decoder.n_iter_ <= steps
-    one = FixedPointPreimage(tol=1e9).fit(space)
-    one.decode(Y)
-    assert one.n_iter_ == 1
-    coarse = FixedPointPreimage(tol=1e-2).fit(space).decode(Y)
-    W = space.expansion(Y) * space.kernel(coarse, X)
-    step = np.linalg.norm(W @ X / W.sum(axis=1, keepdims=True) - coarse, axis=1)
-    assert (step <= 1e-2 / np.sqrt(0.3)).all()
-
-
 # --------------------------------------------------------------------------------- distance
 
 
 @both
-@pytest.mark.parametrize("kernel", [RBF(0.3), Linear(), Polynomial(degree=3, gamma=0.5, coef0=1)])
+@pytest.mark.parametrize("kernel", [RBF(0.3), Linear()])
 def test_distance_equals_the_literal_formula(kernel, center, X, X_new):
     """Kwok and Tsang's trilateration by a singular value decomposition, a point at a time."""
     model, space = fitted(X, kernel, 3, center)
@@ -628,12 +482,8 @@ def test_distance_equals_the_literal_formula(kernel, center, X, X_new):
         near = np.argsort(in_features)[:8]
         if isinstance(kernel, RBF):
             d2 = -np.log(np.clip(1 - in_features[near] / 2, 1e-300, 1)) / 0.3
-        elif isinstance(kernel, Linear):
-            d2 = in_features[near]
         else:
-            products = (np.cbrt(K[near] @ g) - 1) / 0.5
-            norm = (np.cbrt(g @ K @ g) - 1) / 0.5
-            d2 = norm + np.sum(X[near] ** 2, axis=1) - 2 * products
+            d2 = in_features[near]
         mean = X[near].mean(axis=0)
         E, size, Vt = np.linalg.svd((X[near] - mean).T, full_matrices=False)
         d2_0 = np.sum((X[near] - mean) ** 2, axis=1)
@@ -647,27 +497,6 @@ def test_distance_with_the_linear_kernel_is_pca(center, X, X_new):
     model, space = fitted(X, Linear(), 2, center)
     X_hat = DistancePreimage(n_neighbors=60).fit(space).decode(model.transform(X_new))
     np.testing.assert_allclose(X_hat, pca(X, 2, center=center).reconstruct(X_new), atol=1e-9)
-
-
-def test_distance_ignores_directions_in_which_neighbours_do_not_differ(X, X_new):
-    """A coordinate that is all rounding is not blown up by the pseudo-inverse."""
-    noise = np.array([1, 1, 1, 1e-12])
-    model, space = fitted(X * noise, RBF(0.3), 3)
-    X_hat = DistancePreimage().fit(space).decode(model.transform(X_new * noise))
-    assert np.abs(X_hat[:, 3]).max() < 1e-9
-    assert np.abs(X_hat[:, :3]).max() < 100
-
-
-def test_distance_takes_what_neighbours_there_are(X):
-    """More neighbours than samples means all; one neighbour is its own answer."""
-    model, space = fitted(X, RBF(0.3), 3)
-    Y = model.transform(X[:5])
-    np.testing.assert_array_equal(
-        DistancePreimage(n_neighbors=1000).fit(space).decode(Y),
-        DistancePreimage(n_neighbors=60).fit(space).decode(Y),
-    )
-    alone = DistancePreimage(n_neighbors=1).fit(space).decode(Y)
-    assert all((X == x).all(axis=1).any() for x in alone)
 
 
 def test_many_neighbours_do_not_explode():
@@ -717,6 +546,20 @@ def test_learned_inverse_keeps_to_the_memory_limit(options, curve, monkeypatch):
     np.testing.assert_array_equal(again.inverse_transform(codes), limited.inverse_transform(codes))
 
 
+def test_ridge_with_centres_is_the_literal_one(curve):
+    """With fewer centres C: B = (F^T F + alpha k(C, C))^-1 F^T X with F = k(Y, C), for sparse
+    targets as well; with all codes as centres, the regression is that without."""
+    Y, X, kernel = curve[0][:700, :3], curve[0][:700], RBF(1.0)
+    F, K = kernel(Y, Y[:20]), kernel(Y[:20])
+    expected = F @ np.linalg.solve(F.T @ F + 0.3 * K, F.T @ X)
+    for targets in (X, sparse.csr_matrix(X)):
+        centers, dual = preimage.kernel_ridge(kernel, Y, targets, 0.3, centers=Y[:20])
+        np.testing.assert_allclose(kernel(Y, centers) @ dual, expected, atol=1e-7)
+    all_centers, one = preimage.kernel_ridge(kernel, Y[:99], X[:99], 0.3, centers=Y[:99])
+    plain = kernel(Y, Y[:99]) @ preimage.kernel_ridge(kernel, Y[:99], X[:99], 0.3)[1]
+    np.testing.assert_allclose(kernel(Y, all_centers) @ one, plain, atol=1e-6)
+
+
 def test_learned_inverse_within_the_limit_is_unchanged(curve):
     """A kernel matrix that just fits gives the regression on all codes, to the bit."""
     codes, targets = curve[0][:600, :2], curve[0][:600]
@@ -728,65 +571,24 @@ def test_learned_inverse_within_the_limit_is_unchanged(curve):
         assert np.array_equal(ridge.dual_coef_, exact) == same
 
 
-def test_learned_inverse_above_the_limit_shows_its_progress(curve, capsys):
-    """A fit in blocks says how far it is."""
-    options = {"memory_limit": 0, "kernel": "rbf", "fit_inverse_transform": True}
-    KernelPCA(2, verbose=True, **options).fit(curve[0])
-    assert "learned inverse" in capsys.readouterr().err
-
-
 # ------------------------------------------------------------------------------ ends of the range
-
-
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
-@pytest.mark.parametrize("scale", [1e-320, 1e-310, 1e-300, 1e-140])
-def test_distance_of_tiny_samples(kernel, scale, X):
-    """Neighbours that differ by less than a normal number are equal: no overflow, no NaN."""
-    model = KernelPCA(2, kernel=kernel, preimage="distance").fit(scale * X)
-    assert np.isfinite(model.inverse_transform(model.transform(scale * X))).all()
-
-
-@pytest.mark.parametrize(
-    "codes", [np.zeros((4, 0)), np.ones((1, 3)), np.arange(3.0)[:, None] * 1e-170]
-)
-def test_scale_of_codes_that_do_not_vary(codes):
-    """Where the variance of codes is no number to divide by, the coefficient is 1."""
-    assert preimage.scale_gamma(codes) == 1
 
 
 def test_no_code_no_inverse():
     """Constant data have no components, and that is said."""
     for model in (
         KernelPCA(kernel="rbf", fit_inverse_transform=True, inverse_gamma="scale"),
-        NystromKernelPCA(fit_inverse_transform=True, inverse_gamma="scale"),
         *(KernelPCA(kernel="rbf", preimage=name) for name in ("ridge", "distance", "fixed_point")),
     ):
         with pytest.raises(ValueError, match="needs data that vary"):
             model.fit(np.ones((5, 2)))
 
 
-def test_one_landmark_has_an_inverse(X):
-    """The code of one landmark does not vary; the inverse of all samples is finite."""
-    options = {"n_landmarks": 1, "fit_inverse_transform": True, "inverse_gamma": "scale"}
-    model = NystromKernelPCA(**options, random_state=0).fit(X)
-    assert np.isfinite(model.inverse_transform(model.transform(X))).all()
-    assert model.inverse_gamma_ == 1
-
-
 @pytest.mark.parametrize("kernel", ["chi2", Linear() + 0.5 * Chi2()])
-@pytest.mark.parametrize("cls", [KernelPCA, NystromKernelPCA])
-def test_chi2_does_not_apply_to_codes(cls, kernel, X):
+def test_chi2_does_not_apply_to_codes(kernel, X):
     """The learned inverse uses the same kernel on codes, which may be negative: refused at fit,
     with the decoder to use instead."""
     with pytest.raises(ValueError, match=r"fit_inverse_transform=True applies kernel=.*chi2 takes"):
-        cls(2, kernel=kernel, fit_inverse_transform=True).fit(np.abs(X))
-    model = cls(2, kernel=kernel, preimage="ridge").fit(np.abs(X))
+        KernelPCA(2, kernel=kernel, fit_inverse_transform=True).fit(np.abs(X))
+    model = KernelPCA(2, kernel=kernel, preimage="ridge").fit(np.abs(X))
     assert model.inverse_transform(model.transform(np.abs(X))).shape == X.shape
-
-
-def test_codes_that_overflow_are_named():
-    """The kernel of the learned inverse can overflow on codes where that on samples does not."""
-    X = 1e7 * np.random.default_rng(0).standard_normal((20, 3)).astype(np.float32)
-    model = KernelPCA(2, kernel="poly", degree=2, center=False, fit_inverse_transform=True)
-    with pytest.raises(ValueError, match="gives NaN or infinity on the codes"):
-        model.fit(X)

@@ -2,12 +2,9 @@
 
 import time
 
-import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from akpca import DataSpanAKPCA
-from akpca.autoencoding import objectives
 from akpca.threads import LARGE_PRODUCT, blas_threads, one_blas_thread, run_in_threads
 
 
@@ -73,21 +70,3 @@ def test_an_error_in_a_task_reaches_the_caller_and_ends_the_rest():
         run_in_threads(work, list(range(100)), LARGE_PRODUCT)
     assert len(started) < 50
     assert blas_threads() == 3
-
-
-def test_matrices_that_are_formed_are_decoded_with_one_thread(monkeypatch):
-    """One small product for each code: the size of the span does not matter for these."""
-    X = np.random.default_rng(0).random((400, 60))
-    options = dict(decoder="eigenvector", offset=False, n_epochs=1, random_state=0)
-    model = DataSpanAKPCA(20, n_landmarks=400, **options).fit(X)
-    seen, decode = [], objectives.decode
-
-    def watched(product, *args, **options):
-        seen.append(blas_threads())
-        return decode(product, *args, **options)
-
-    monkeypatch.setattr(objectives, "decode", watched)
-    # as if the span were that of large images
-    monkeypatch.setattr(model._model, "flops", LARGE_PRODUCT)
-    model.inverse_transform(model.transform(X))
-    assert set(seen) == {1}

@@ -1,4 +1,4 @@
-"""Samples in the units and along the axes in which the descent goes on.
+"""Samples in the units and along the axes in which a fit works, and the estimators' base class.
 
 Samples are centred (with an offset), divided by their root mean squared norm, so that no step size
 depends on their scale, and turned to their principal axes. That changes neither codes nor errors,
@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils import gen_batches
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..fitting import FLOATS, Encoder, Interval, check_codes
 from ..kernels import BLOCK_ROWS
 from ..pca import principal_axes
 
-__all__ = ["Coordinates", "finite", "work_dtype"]
+__all__ = ["Coder", "Coordinates", "work_dtype"]
 
 # Samples up to which the arithmetic of a fit is in double precision: the fewer there are, the more
 # passes, and the more rounding errors grow. For 80 digits of 8x8, codes would change by up to 20 %.
@@ -28,15 +31,65 @@ def work_dtype(n: int) -> np.dtype:
     return np.dtype(np.float64 if n <= DOUBLE_SAMPLES else np.float32)
 
 
-def finite(result: np.ndarray, X: np.ndarray) -> np.ndarray:
-    """Return what was made of X in its precision; refuse X if that can't hold it."""
-    result = result.astype(X.dtype, copy=False)
-    if not np.isfinite(result).all():
-        raise ValueError(
-            f"X has entries of up to {np.abs(X).max():.3g}, and what is made of them exceeds what "
-            f"{X.dtype} can hold: scale X down, here and in fit, or give it in float64"
-        )
-    return result
+class Coder(Encoder):
+    """Base class of the estimators of this room: what `transform` and `inverse_transform` share.
+
+    Each has `_encode` and `_decode`, between samples and codes in the units of X, and
+    `_n_features_out`.
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "noise": [Interval(Real, 0, None, closed="left"), callable, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "callback": [callable, None],
+    }
+
+    def transform(self, X) -> np.ndarray:
+        """Return the codes f(x) of the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_new, n_features)
+
+        Returns
+        -------
+        X_new : ndarray of shape (n_new, n_components)
+        """
+        check_is_fitted(self)
+        X = self._samples(X, reset=False)
+        return self._finite(self._encode, X)
+
+    def inverse_transform(self, X) -> np.ndarray:
+        """Return the samples g(y) of some codes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_new, n_components)
+
+        Returns
+        -------
+        X_original : ndarray of shape (n_new, n_features)
+        """
+        check_is_fitted(self)
+        Y = check_codes(X, self._n_features_out, order="C", estimator=self)
+        return self._finite(self._decode, Y)
+
+    def _samples(self, X, **options):
+        """Return samples as an array, in C order, as sums in another order round differently."""
+        return validate_data(self, X, dtype=FLOATS, order="C", **options)
+
+    def _finite(self, method, X):
+        """Return what a method makes of X in its precision; refuse X if that can't hold it."""
+        with np.errstate(all="ignore"):
+            result = method(X).astype(X.dtype, copy=False)
+        if not np.isfinite(result).all():
+            raise ValueError(
+                f"X has entries of up to {np.abs(X).max():.3g}, and what is made of them exceeds "
+                f"what {X.dtype} can hold: scale X down, here and in fit, or give it in float64"
+            )
+        return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,19 +113,19 @@ class Coordinates:
         cls, X: np.ndarray, dtype: np.dtype, *, offset: bool, turn: bool = False
     ) -> Coordinates:
         """Return mean and scale of samples and, with `turn`, their principal axes."""
-        mean = X.mean(axis=0, dtype=np.float64) if offset else np.zeros(X.shape[1])
         total = 0.0
         with np.errstate(over="ignore"):
+            mean = X.mean(axis=0, dtype=np.float64) if offset else np.zeros(X.shape[1])
             for rows in gen_batches(len(X), 1000):
                 total += float(np.sum((X[rows] - mean) ** 2))
-        scale = float(np.sqrt(total / len(X)))
-        if not scale**2 < np.finfo(X.dtype).max:
+        scale, limits = float(np.sqrt(total / len(X))), np.finfo(X.dtype)
+        if not scale**2 < float(limits.max):
             raise ValueError(f"X is too large: {X.dtype} can't hold the squares of its entries")
         # what rounding leaves of samples that do not vary is no scale
-        if scale <= 4 * np.sqrt(X.shape[1]) * np.finfo(X.dtype).eps * np.abs(mean).max():
+        if scale <= 4 * np.sqrt(X.shape[1]) * float(limits.eps) * np.abs(mean).max():
             scale = 1.0
         # a square that vanishes in the precision of the samples is no scale either
-        scale = scale if scale**2 > np.finfo(X.dtype).tiny else 1.0
+        scale = scale if scale**2 > float(limits.tiny) else 1.0
         found = cls(mean.astype(X.dtype), scale)
         if turn:
             axes, variances = principal_axes(found.forward(X, dtype))

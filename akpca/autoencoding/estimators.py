@@ -7,17 +7,15 @@ from typing import Self
 
 import numpy as np
 from sklearn.utils import check_random_state, gen_batches
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..fitting import FLOATS, Encoder, Interval, StrOptions, check_codes, fit_method, moved
+from ..fitting import Interval, StrOptions, fit_method, moved
 from ..kernels import BLOCK_ROWS
 from ..nystrom import cluster_centers
 from ..progress import FitProgress
 from ..threads import one_blas_thread
-from .coordinates import Coordinates, finite, work_dtype
+from .coordinates import Coder, Coordinates, work_dtype
 from .models import DenseModel, Span, SpanModel
-from .optimizers import Adam
-from .training import Descent, adam_steps, default_epochs
+from .training import Descent, default_epochs
 
 __all__ = ["AKPCA", "DataSpanAKPCA"]
 
@@ -37,24 +35,19 @@ GONE = {
     "warm_start": "fit with more n_epochs",
     "penalty": "it is .15 for objective='reconstruction' and 0 for 'spectral'",
     "noise_level": "give the standard deviation as noise, or a function",
-    "rank": "give fewer n_landmarks",
 }
 
 
-class _Autoencoder(Encoder):
+class _Autoencoder(Coder):
     """What both estimators share: all but the model."""
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        **Coder._parameter_constraints,
         "objective": [StrOptions({"reconstruction", "spectral"})],
         "offset": ["boolean"],
         "init": [StrOptions({"auto", "random"})],
         "n_epochs": [Interval(Integral, 0, None, closed="left"), None],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "noise": [Interval(Real, 0, None, closed="left"), callable, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "callback": [callable, None],
     }
 
     @fit_method
@@ -76,14 +69,13 @@ class _Autoencoder(Encoder):
         dtype = work_dtype(len(X))
         n_epochs = default_epochs(len(X)) if self.n_epochs is None else int(self.n_epochs)
         coordinates, Z, model = self._begin(X, rng, dtype)
-        steps = None if coordinates.axes is None else adam_steps(coordinates)
 
         def callback(result):
             self._keep(coordinates, result, X.dtype)
             return self.callback(FitProgress(result.n_iter, n_epochs, result.loss_curve[-1], self))
 
         settings = self.objective, self.learning_rate, self.noise
-        result = Descent(model, coordinates, Adam(steps), rng, *settings).run(
+        result = Descent(model, coordinates, rng, *settings).run(
             Z,
             n_epochs,
             title=type(self).__name__ if self.verbose else None,
@@ -92,19 +84,7 @@ class _Autoencoder(Encoder):
         self._keep(coordinates, result, X.dtype)
         return self
 
-    def transform(self, X) -> np.ndarray:
-        """Return the codes f(x) of the rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_new, n_features)
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_new, n_components)
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOATS, order="C", reset=False)
+    def _encode(self, X):
         if not self.constant_ and np.any(X.sum(axis=1) < -0.5 * np.abs(X).sum(axis=1)):
             raise ValueError(
                 f"Negative values in data passed to {type(self).__name__}: offset=False can't tell "
@@ -112,32 +92,15 @@ class _Autoencoder(Encoder):
                 "wrong sign"
             )
         model = self._model.astype(X.dtype)
-        codes = np.empty((len(X), model.n_components), X.dtype)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for rows in gen_batches(len(X), BLOCK_ROWS):
-                codes[rows] = model.encode(self._coordinates.forward(X[rows], X.dtype))
-            codes *= self.scale_**2
-        return finite(codes, X)
+        blocks = (self._coordinates.forward(X[r], X.dtype) for r in gen_batches(len(X), BLOCK_ROWS))
+        return np.concatenate([model.encode(Z) for Z in blocks]) * self.scale_**2
 
-    def inverse_transform(self, X) -> np.ndarray:
-        """Return the samples g(y) of some codes; eigenvectors are converged.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_new, n_components)
-
-        Returns
-        -------
-        X_original : ndarray of shape (n_new, n_features)
-        """
-        check_is_fitted(self)
-        Y = check_codes(X, self._n_features_out, order="C", estimator=self)
+    def _decode(self, Y):
         model = self._model.astype(Y.dtype)
         X_hat = np.empty((len(Y), self.n_features_in_), Y.dtype)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for rows, Z_hat, _ in model.decode(Y, unit=self.scale_**2):
-                X_hat[rows] = self._coordinates.backward(Z_hat, Y.dtype)
-        return finite(X_hat, Y)
+        for rows, Z_hat, _ in model.decode(Y, unit=self.scale_**2):
+            X_hat[rows] = self._coordinates.backward(Z_hat, Y.dtype)
+        return X_hat
 
     @property
     def encoder_(self) -> np.ndarray:
@@ -173,8 +136,7 @@ class _Autoencoder(Encoder):
         return tags
 
     def _validated(self, X):
-        # in C order, as sums in another order round differently
-        X = validate_data(self, X, dtype=FLOATS, order="C", ensure_min_samples=2)
+        X = self._samples(X, ensure_min_samples=2)
         d, k = X.shape[1], self.n_components
         terms = d * (d + 3) // 2 if self.offset else d * (d + 1) // 2
         if k > terms:
@@ -194,7 +156,7 @@ class _Autoencoder(Encoder):
         self._coordinates, self._model = coordinates, result.model.copy(dtype)
         self.mean_, self.scale_ = coordinates.mean, coordinates.scale
         self.constant_ = coordinates.constant
-        self.loss_curve_ = list(result.loss_curve)
+        self.loss_curve_ = result.loss_curve[: result.n_iter]
         self.monitor_curve_ = list(result.monitor_curve)
         self.best_epoch_, self.n_iter_ = result.best_epoch, result.n_iter
 
@@ -390,7 +352,7 @@ best_epoch_, n_iter_, n_features_in_, feature_names_in_
         "sampling": [StrOptions({"uniform", "kmeans"})],
     }
 
-    @moved(GONE)
+    @moved(GONE | {"rank": "give fewer n_landmarks"})
     def __init__(
         self,
         n_components=2,

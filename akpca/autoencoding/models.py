@@ -56,12 +56,12 @@ Gradients = tuple[np.ndarray, list[np.ndarray], np.ndarray]
 class _Model:
     """What the models share: encoding and decoding in blocks of rows.
 
-    Each has its own `start`, `product`, `gradients`, `matrices` and `copy`. Optimisers change the
-    `params`, encoder and decoder, in place. Eigenvector iterations start at `direction`, shape
-    (D,), and decoded samples have a positive product with `towards`, shape (D,) or (1,); None is
-    the sum of the axes for both. Codes have `n_components` columns, samples `n_axes` without the
-    constant. `root_size` is the root of the number of entries of a component, and `flops` counts
-    the operations of a product, per sample.
+    Each has its own `start`, `gradients`, `matrices` and `copy`. Optimisers change the `params`,
+    encoder and decoder, in place. Eigenvector iterations start at `direction`, shape (D,), and
+    decoded samples have a positive product with `towards`, shape (D,) or (1,); None is the sum of
+    the axes for both. Codes have `n_components` columns, samples `n_axes` without the constant.
+    `root_size` is the root of the number of entries of a component, and `flops` counts the
+    operations of a product, per sample.
     """
 
     def __init__(self, params, k, D, n_axes, direction, towards):
@@ -337,10 +337,6 @@ class SpanModel(_Model):
             G = np.vstack([G, constant])
         direction, towards = _directions(Z, span.constant, None)
         return cls(span, H, G, direction=direction, towards=towards)
-
-    def product(self, Y: np.ndarray) -> objectives.Product:
-        """Return the products with M_i = sum_j y_ij B_j, plus B_0."""
-        return self._product(self.span.expand(self.params[1]), Y)
 
     def gradients(self, Z: np.ndarray, loss: Callable) -> Gradients:
         """Return the losses of a batch and the gradients of their mean: `DenseModel.gradients`."""

@@ -15,15 +15,14 @@ from typing import Self
 
 import numpy as np
 from sklearn.utils import check_random_state, gen_batches
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..fitting import FLOATS, Encoder, Interval, check_codes, fit_method, moved
+from ..fitting import Interval, fit_method, moved
 from ..kernels import BLOCK_ROWS
 from ..progress import FitProgress, progress_bar, warn_interrupted, warn_user
 from ..threads import one_blas_thread
-from .coordinates import Coordinates, finite, work_dtype
+from .coordinates import Coder, Coordinates, work_dtype
 from .optimizers import Adam, cosine
-from .training import BATCH_SIZE
+from .training import BATCH_SIZE, DIVERGED
 
 __all__ = ["Autoencoder", "Network"]
 
@@ -159,7 +158,7 @@ class Network:
         return [*by_weights, D.sum(axis=0).T], by_sums
 
 
-class Autoencoder(Encoder):
+class Autoencoder(Coder):
     """A deep autoencoder: x -> hidden layers -> code of size k -> hidden layers, mirrored -> x-hat.
 
     What one would try instead of :class:`akpca.AKPCA`, at its plain best: hidden units bent by ELU
@@ -233,18 +232,14 @@ class Autoencoder(Encoder):
     """
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
-        "n_components": [COUNT],
+        **Coder._parameter_constraints,
         "hidden_layer_sizes": [tuple, list],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "noise": [Interval(Real, 0, None, closed="left"), callable, None],
         "sparsity": [Interval(Real, 0, None, closed="left")],
         "contraction": [Interval(Real, 0, None, closed="left")],
         "n_epochs": [COUNT],
         "validation_fraction": [Interval(Real, 0, 1, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "callback": [callable, None],
     }
 
     @moved(GONE)
@@ -286,7 +281,7 @@ class Autoencoder(Encoder):
         X : array-like of shape (n_samples, n_features)
         y : Ignored
         """
-        X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
+        X = self._samples(X, ensure_min_samples=2)
         rng = check_random_state(self.random_state)
         network, Z, held_out = self._begin(X, rng)
         unit = self.scale_**2
@@ -299,7 +294,7 @@ class Autoencoder(Encoder):
             for epoch in bar:
                 loss = self._epoch(network, Z, optimizer, rng, schedule, epoch)
                 error = self._error(network, held_out) if len(held_out) else loss
-                if not np.isfinite(error):
+                if not error < DIVERGED * X.shape[1]:
                     raise FloatingPointError
                 self.loss_curve_.append(loss * unit)
                 self.n_iter_ = epoch
@@ -358,7 +353,7 @@ class Autoencoder(Encoder):
                     X, noisy, sparsity=self.sparsity, contraction=self.contraction
                 )
                 total += loss
-                if not np.isfinite(loss):
+                if not loss < DIVERGED * X.size:
                     raise FloatingPointError
                 rate = self.learning_rate * schedule(step)
                 if self.weight_decay:
@@ -371,32 +366,15 @@ class Autoencoder(Encoder):
             blocks = (Z[rows] for rows in gen_batches(len(Z), BLOCK_ROWS))
             return sum(float(np.sum((network.run(B)[-1] - B) ** 2)) for B in blocks) / len(Z)
 
-    def transform(self, X) -> np.ndarray:
-        """Return the codes of the rows of X, shape (n_new, n_components).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_new, n_features)
-        """
-        check_is_fitted(self, "_network")
-        X = validate_data(self, X, dtype=FLOATS, reset=False)
+    def _encode(self, X):
         network = self._network
-        with np.errstate(all="ignore"):
-            Z = self._coordinates.forward(X, network.theta.dtype)
-            return finite(network.blocks(Z, 0, network.code), X)
+        Z = self._coordinates.forward(X, network.theta.dtype)
+        return network.blocks(Z, 0, network.code)
 
-    def inverse_transform(self, X) -> np.ndarray:
-        """Return the samples that the decoder makes of codes, shape (n_new, n_features).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_new, n_components)
-        """
-        check_is_fitted(self, "_network")
-        Y, network = check_codes(X, self._n_features_out, estimator=self), self._network
-        with np.errstate(all="ignore"):
-            Z = network.blocks(Y.astype(network.theta.dtype), network.code, None)
-            return finite(self._coordinates.backward(Z, Y.dtype), Y)
+    def _decode(self, Y):
+        network = self._network
+        Z = network.blocks(Y.astype(network.theta.dtype), network.code, None)
+        return self._coordinates.backward(Z, Y.dtype)
 
     @property
     def weights_(self) -> list[np.ndarray]:

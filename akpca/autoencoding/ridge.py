@@ -136,7 +136,7 @@ class RidgeDecoder:
         that of Newton's method for the mean slope.
         """
         found, errors = np.empty_like(Y), np.empty(len(Y), Y.dtype)
-        unit = 0.5 / np.maximum(slopes, LEAST_RIDGE * max(slopes.max(), np.finfo(Y.dtype).tiny))
+        unit = 0.5 / np.maximum(slopes, max(LEAST_RIDGE * slopes.max(), np.finfo(Y.dtype).tiny))
 
         def search(rows):
             found[rows], errors[rows] = self._search(Y[rows], Z[rows], steps, unit)

@@ -16,7 +16,7 @@ from .coordinates import Coordinates
 from .models import DenseModel, SpanModel, mean_error
 from .optimizers import Adam, cosine
 
-__all__ = ["BATCH_SIZE", "Descent", "Result", "adam_steps", "default_epochs"]
+__all__ = ["BATCH_SIZE", "DIVERGED", "Descent", "adam_steps", "default_epochs"]
 
 BATCH_SIZE = 100
 # Samples on which the best iterate is chosen, at most, and the residuals of eigenvectors there.
@@ -38,8 +38,10 @@ def default_epochs(n: int) -> int:
     return int(np.clip(round(14 * (3000 / n) ** (2 / 3)), 4, 100))
 
 
-def adam_steps(coordinates: Coordinates) -> list[np.ndarray]:
-    """Return factors of Adam's steps along principal axes, for encoder and decoder."""
+def adam_steps(coordinates: Coordinates) -> list[np.ndarray] | None:
+    """Return factors of Adam's steps along principal axes, if there are, for both parameters."""
+    if coordinates.variances is None:
+        return None
     sizes = (coordinates.variances / coordinates.variances[0]) ** (STEP_POWER / 2)
     if coordinates.constant:
         sizes = np.append(sizes, 1.0)
@@ -56,7 +58,11 @@ class Result:
     loss_curve: list[float] = field(default_factory=list)
     monitor_curve: list[float] = field(default_factory=list)
     best_epoch: int = 0
-    n_iter: int = 0
+
+    @property
+    def n_iter(self) -> int:
+        """Epochs that are over, with their errors known."""
+        return max(len(self.monitor_curve) - 1, 0)
 
 
 @dataclass
@@ -71,7 +77,6 @@ class Descent:
 
     model: DenseModel | SpanModel
     coordinates: Coordinates
-    optimizer: Adam
     rng: np.random.RandomState
     objective: str
     rate: float
@@ -87,7 +92,7 @@ class Descent:
         many = n > MONITOR_SAMPLES
         clean = Z[self.rng.choice(n, MONITOR_SAMPLES, replace=False)] if many else Z
         noisy = self.coordinates.corrupted(clean, self.noise, self.rng)
-        origin = [p.copy() for p in model.params]
+        origin, optimizer = [p.copy() for p in model.params], Adam(adam_steps(self.coordinates))
         # a start for the eigenvector of each sample: never the sample, which would give it away
         direction = model.direction / max(np.linalg.norm(model.direction), 1e-30)
         vectors = np.tile(direction, (n, 1)) if self.objective == "reconstruction" else None
@@ -98,9 +103,8 @@ class Descent:
         try:
             errors.append(mean_error(model, noisy, clean, MONITOR_TOL) * unit)
             for epoch in bar:
-                loss = self._epoch(Z, schedule, epoch, vectors, origin) * unit
+                loss = self._epoch(Z, optimizer, schedule, epoch, vectors, origin) * unit
                 result.loss_curve.append(loss)
-                result.n_iter = epoch
                 errors.append(mean_error(model, noisy, clean, MONITOR_TOL) * unit)
                 if errors[-1] < errors[result.best_epoch]:
                     # a new copy: an interrupt must not find encoder and decoder of two epochs
@@ -118,7 +122,7 @@ class Descent:
         result.model = best
         return result
 
-    def _epoch(self, Z, schedule, epoch, vectors, origin):
+    def _epoch(self, Z, optimizer, schedule, epoch, vectors, origin):
         """Do one pass in random order, with new eigenvectors of samples; return the mean loss."""
         n, params, total = len(Z), self.model.params, 0.0
         largest = self.rate / self.model.root_size
@@ -130,7 +134,7 @@ class Descent:
                 near = None if vectors is None else vectors[rows]
                 losses, gradients, found = self._gradients(Z[rows], near)
                 rate = largest * schedule(step)
-                self.optimizer.step(params, gradients, rate)
+                optimizer.step(params, gradients, rate)
                 if not losses.mean() < DIVERGED:
                     raise FloatingPointError("the descent diverged")
                 total += float(losses.sum(dtype=np.float64))

@@ -1081,7 +1081,6 @@ def animate_skeletons(motions: Mapping[str, Mapping[str, np.ndarray]]) -> bytes:
 #: Line style of the methods of `akpca.book.experiments.streaming`.
 STREAM_STYLES: dict[str, dict] = {
     "IncrementalKernelPCA, budget": {"color": BLACK, "marker": "*", "markersize": 9},
-    "KernelStream, budget": {"color": RED, "marker": "v"},
     "Nyström, first samples": {"color": PURPLE, "marker": "D"},
     "IncrementalKernelPCA, all": {"color": "#777777", "marker": "*", "linestyle": "--"},
     "KernelPCA, refitted": {"color": ORANGE, "marker": "s", "linestyle": "--"},

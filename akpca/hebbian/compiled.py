@@ -101,7 +101,7 @@ def adapting_steps(block, rates, state):
 @njit(cache=True, error_model="numpy")
 def _adapting_steps(block, rates, state, M, N, outputs):
     stack, sizes, adapts, xi = block.stack, block.sizes, rates.adapts, rates.xi
-    every_step, keeps_gram = len(state.C) > 0, len(state.gram) > 0
+    every_step = len(state.C) > 0
     r, b = len(state.rho), len(sizes)
     rows = stack.shape[2] - b
     rho, eigenvalues, gram, crossed = state.rho, state.eigenvalues, state.gram, state.cross.T.copy()
@@ -141,8 +141,6 @@ def _adapting_steps(block, rates, state, M, N, outputs):
             _deflate_pair(M, N, m, y, z, w, v, xi, totals)
             N[:, m] = v
         else:
-            if keeps_gram:
-                _two_sided(gram, y, y, w, sizes[j], totals[0])
             _deflate(M, m, y, w, True, totals[0])
         if every_step:
             _two_sided(C, y, a, w, 1.0, totals[0])

@@ -17,15 +17,10 @@ The sum is about t lambda_i / (p + 1), so eta_i falls with time, and components 
 learn as fast as the others (Chen and Chang, 1995, with p = 0). The forgetting power p lets go of
 the outputs of early, wrong weights. The other terms bound what a single sample can do, be it the
 first or an outlier. All terms scale with the data, so the result does not depend on their unit.
-
-Steps are made with samples divided by a power of two near the largest value that has come. This
-changes no digit, and squares of very small or large values neither vanish nor overflow.
 """
 
 from __future__ import annotations
 
-from copy import deepcopy
-from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import NamedTuple
 
@@ -37,158 +32,78 @@ from ..fitting import FLOATS, Encoder, Interval, StrOptions, check_codes, fit_me
 from ..kernels import BLOCK_ROWS
 from ..progress import FitProgress, progress_bar, warn_interrupted
 from ..threads import one_blas_thread
-from .gains import AUTO, EigenvalueNorm, Factor, Gain, MetaDescent
+from .gains import Gain
 from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
 
-__all__ = [
-    "FORGETTING",
-    "GeneralizedHebbian",
-    "LinearState",
-    "Track",
-    "check_lengths",
-    "checked_stream_gain",
-    "linear_block",
-    "tracked_steps",
-    "unit_of",
-]
+__all__ = ["FORGETTING", "GeneralizedHebbian", "LinearState", "linear_block"]
 
 # p above: gains of about 8 / (t lambda_i). Smaller ones separate close eigenvalues too slowly,
 # larger ones follow every sample too far.
 FORGETTING = 7
-# The smallest power of two with all its digits.
-TINY = float(np.finfo(np.float64).tiny)
 
 
-class Track(NamedTuple):
-    """What is kept of all outputs y: energy / weight is an unbiased estimate of their variance."""
-
-    energy: np.ndarray  # (r,), sum_s (s / t)^p y(s)^2
-    weight: float = 0.0  # of that sum
-    t: int = 0  # steps made
-
-
-@dataclass(frozen=True)
-class LinearState:
-    """Where a linear Hebbian iteration stands. Immutable as a whole: a block makes a new one."""
+class LinearState(NamedTuple):
+    """Where a linear Hebbian iteration stands; energy / weight is the variance of the outputs."""
 
     weights: np.ndarray  # (r, d)
-    track: Track
+    energy: np.ndarray  # (r,), sum_s (s / t)^p y(s)^2
+    weight: float  # of that sum, which makes the estimate unbiased
+    t: int  # steps made
     total: np.ndarray  # (d,), sum of the samples behind the mean
-    n_samples: int = 0  # number of them
-    unit: float = 1.0  # power of two by which samples are divided; `track` and `total` are in it
-
-    def in_unit(self, unit: float) -> LinearState:
-        """Return the state with a unit that is at least this one."""
-        if unit <= self.unit:
-            return self
-        ratio = self.unit / unit
-        track = self.track._replace(energy=self.track.energy * ratio**2)
-        return replace(self, track=track, total=self.total * ratio, unit=unit)
+    n_samples: int  # number of them
 
 
-def unit_of(X: np.ndarray) -> float:
-    """Return a power of two near the largest absolute value of X; the smallest one for zeros."""
-    largest = max(X.max(), -X.min())
-    return float(np.ldexp(1.0, max(np.frexp(largest)[1] - 1, -1022))) if largest > 0 else TINY
-
-
-def linear_block(state: LinearState, X, gain: Gain | None, shares, lower=True, n_samples=None):
-    """Return the state after `tracked_steps` for the rows of X, centred samples in its unit."""
-    unit, scaled = state.unit, gain
-    if gain is not None and not gain.uses_eigenvalues:  # an eta0 per square of the data
-        eta0 = np.clip(gain.eta0 * unit * unit, TINY, np.finfo(np.float64).max)
-        scaled = gain.with_values(eta0=float(eta0))
-    flops = 2 * len(X) * X.shape[1] * (len(X) + len(state.weights))
-    with one_blas_thread(flops), np.errstate(all="ignore"):  # what overflows is found right below
-        block = Block.of(state.weights @ X.T, X @ X.T)
-        Theta, C, track = tracked_steps(block, scaled, state.track, shares, lower, n_samples)
-        weights = Theta @ state.weights + C @ X
-        largest = block.sizes.max() * unit * unit
-        check_lengths(np.sum(weights**2, axis=1), gain, track.t, largest)
-    return replace(state, weights=weights, track=track)
-
-
-def check_lengths(squares: np.ndarray, gain: Gain | None, t: int, largest: float) -> None:
-    """Raise a DivergenceError if components, of these squared lengths, have run away by step t.
-
-    `largest` is the largest ||x||^2 of the samples since the last check.
-    """
-    if squares.max() <= RUNAWAY:  # which is false if it is not a number
-        return
-    advice = "the squares of these values overflow; scale the data"
-    if gain is not None:
-        advice = f"samples here have ||x||^2 up to {largest:.3g}, and a step is safe "
-        advice += "while gain * ||x||^2 < 1. Take a smaller eta0, or gain='auto'"
-    problem = f"gain={gain or AUTO!r} is too large: the weights ran away by step {t}"
-    raise DivergenceError(f"{problem}; {advice}")
-
-
-def tracked_steps(
-    block: Block, gain: Gain | None, track: Track, shares, lower=True, n_samples: int | None = None
-) -> tuple[np.ndarray, np.ndarray, Track]:
-    """Return Theta and W of a block as `hebbian_steps` does, and the track of outputs after it.
+def linear_block(
+    state: LinearState, X, gain: Gain | None, shares, lower=True, n_samples=None
+) -> LinearState:
+    """Return the state after one step for every row of X, centred samples.
 
     The gain None is "auto". `shares` are the expected squares of the b samples, or of all, relative
-    to the variance: 1 - 1/m if they are centred by the mean of m samples, 1 if not. `n_samples` is
-    the number of steps in a pass, None in a stream.
+    to the variance: 1 - 1/m if they are centred by the mean of m samples, 1 if not. `lower` is as
+    in `hebbian_steps`; `n_samples` is the number of steps in a pass, None in a stream.
     """
-    energy, weight, t = track
-    r, b = len(energy), len(block.sizes)
+    (b, d), r, t = X.shape, len(state.weights), state.t
     steps, shares = t + 1 + np.arange(b), np.broadcast_to(shares, b)
-    if gain is None or gain.uses_eigenvalues:
-        schedule = None if gain is None else gain.schedule(steps, n_samples)
-        with one_blas_thread():
-            return _following_steps(block, schedule, track, steps, shares, lower)
-    rates = gain.rates(steps, np.ones(r), n_samples)
-    small = SmallState(np.zeros(r), np.ones(r))
-    Theta, C, outputs, _ = hebbian_steps(block, rates, small, lower=lower)
-    powers, decay = (steps / steps[-1]) ** FORGETTING, (t / steps[-1]) ** FORGETTING
-    energy, weight = decay * energy + outputs**2 @ powers, decay * weight + shares @ powers
-    return Theta, C, Track(energy, float(weight), t + b)
+    # what overflows is found right below
+    with one_blas_thread(2 * b * d * (b + r)), np.errstate(all="ignore"):
+        block = Block.of(state.weights @ X.T, X @ X.T)
+        if gain is None:
+            with one_blas_thread():
+                Theta, W, outputs = _following_steps(block, state.energy, steps, lower)
+        else:
+            rates, small = gain.rates(steps, np.ones(r), n_samples), SmallState(*np.zeros((2, r)))
+            Theta, W, outputs, _ = hebbian_steps(block, rates, small, lower=lower)
+        powers, decay = (steps / steps[-1]) ** FORGETTING, (t / steps[-1]) ** FORGETTING
+        energy = decay * state.energy + outputs**2 @ powers
+        weight = decay * state.weight + shares @ powers
+        weights = Theta @ state.weights + W @ X
+        if not np.sum(weights**2, axis=1).max() <= RUNAWAY:  # nor if it is not a number
+            advice = "the squares of these values overflow; scale the data"
+            if gain is not None:
+                advice = f"samples here have ||x||^2 up to {block.sizes.max():.3g}, and a step is "
+                advice += "safe while gain * ||x||^2 < 1. Take a smaller eta0, or gain='auto'"
+            problem = f"gain={gain or 'auto'!r} is too large: the weights ran away by step {t + b}"
+            raise DivergenceError(f"{problem}; {advice}")
+    return state._replace(weights=weights, energy=energy, weight=float(weight), t=t + b)
 
 
-def _following_steps(block, schedule, track, steps, shares, lower):
-    """Make the steps with gains that follow the outputs from step to step.
-
-    eta_i = schedule / lambda_i with lambda_i = energy_i / weight, or for "auto", which has no
-    schedule, 1 / energy_i, but at most 1 / max(||x||^2, ||y||^2).
-    """
-    energy, weight, t = track
+def _following_steps(block, energy, steps, lower):
+    """Return Theta, W and outputs of steps with the gain "auto", which follows the outputs."""
     r, b = len(energy), len(block.sizes)
     decays = ((steps - 1) / steps) ** FORGETTING
     triangle = np.tril(np.ones((r, r))) if lower else np.ones((r, r))
-    M = np.zeros((r, r + b))
-    np.fill_diagonal(M, 1)
+    M, outputs = np.eye(r, r + b), np.empty((r, b))
     for j in range(b):
         y = M.dot(block.stack[j, 0])
         energy = decays[j] * energy + y * y
-        weight = decays[j] * weight + shares[j]
         slowness = energy if lower else np.full(r, energy.mean())  # (8) has one gain for all
-        if schedule is not None and weight > 0:
-            slowness = slowness / (weight * schedule[j])
         slowness = np.maximum(slowness, max(block.sizes[j], y.dot(y)))
         # only a sample that is zero leaves no slowness, and it asks for no step
         w = np.divide(y, slowness, out=np.zeros(r), where=slowness > 0)
         M -= (w[:, None] * y * triangle).dot(M)
         M[:, r + j] = w
-    return M[:, :r], M[:, r:], Track(energy, float(weight), t + b)
-
-
-def checked_stream_gain(gain) -> Gain | None:
-    """Return a gain that needs no kernel matrix, None for "auto"; raise ValueError for others."""
-    if isinstance(gain, str):
-        return None  # no other name than 'auto' passes the check of parameters
-    gain = (gain if isinstance(gain, Gain) else Gain((gain,))).check()
-    for kind in (EigenvalueNorm, MetaDescent):
-        if gain.get(kind) is not None:
-            raise ValueError(
-                f"gain={gain!r} has a factor {kind.__name__}, which needs the kernel matrix of a "
-                "fixed set of samples; allowed are Constant, Annealing and ReciprocalEigenvalues, "
-                "or gain='auto'"
-            )
-    if gain.eta0 == AUTO:
-        raise ValueError(f"gain={gain!r} needs a number as eta0; or take gain='auto'")
-    return gain
+        outputs[:, j] = y
+    return M[:, :r], M[:, r:], outputs
 
 
 class GeneralizedHebbian(Encoder):
@@ -205,21 +120,16 @@ class GeneralizedHebbian(Encoder):
         Subtract the mean.
     gain : 'auto' or Gain, default='auto'
         Size of the steps. 'auto' needs no tuning, see :mod:`akpca.hebbian.generalized`. Otherwise
-        a product of `Constant(eta0)`, `Annealing` (with `iterations` in a stream) and
-        `ReciprocalEigenvalues` of :mod:`akpca.hebbian.gains`. These eigenvalues are those of the
-        covariance matrix (for 'oja' their mean), estimated from the outputs at every step, so that
-        eta0 is a pure number below 1. As the first estimates are rough, the gain then stays below
-        1 / max(||x||^2, ||y||^2).
+        a constant or annealed :class:`akpca.hebbian.Gain`, as ``Gain(0.01, passes=1)``; in a
+        stream, with `iterations` for `passes`.
     shuffle : bool, default=True
         Whether each pass of `fit` takes the samples in a new random order.
     block_size : int, default=64
         Steps made by one set of matrix products. It changes of the result only the rounding.
     n_passes : int, default=10
         Passes of `fit` over the data.
-    warm_start : bool, default=False
-        Go on from where the last `fit` ended, as if it had had more passes.
     random_state : int, RandomState instance or None, default=None
-        Of the components at the start and of the order of samples.
+        Of the start and of the order of samples.
     verbose : bool, default=False
         Show a progress bar.
     callback : callable, default=None
@@ -241,12 +151,12 @@ class GeneralizedHebbian(Encoder):
     n_samples_seen_ : int
         Samples behind `mean_`: those of the last `fit`, plus those of the stream since.
     n_iter_, n_steps_ : int
-        Passes and steps made, those of earlier warm starts included. A stream counts as one pass.
+        Passes and steps made. A stream counts as one pass.
     n_features_in_, feature_names_in_
 
     See Also
     --------
-    KernelStream : The same in the feature space of a kernel.
+    IncrementalKernelPCA : Nearly the exact components of a stream, also with a kernel.
     sklearn.decomposition.IncrementalPCA : PCA of a stream in large batches.
 
     References
@@ -271,11 +181,10 @@ class GeneralizedHebbian(Encoder):
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "rule": [StrOptions({"sanger", "oja"})],
         "center": ["boolean"],
-        "gain": [StrOptions({AUTO}), Gain, Factor],
+        "gain": [StrOptions({"auto"}), Gain],
         "shuffle": ["boolean"],
         "block_size": [Interval(Integral, 1, None, closed="left")],
         "n_passes": [Interval(Integral, 1, None, closed="left")],
-        "warm_start": ["boolean"],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
         "callback": [callable, None],
@@ -291,7 +200,6 @@ class GeneralizedHebbian(Encoder):
         shuffle=True,
         block_size=64,
         n_passes=10,
-        warm_start=False,
         random_state=None,
         verbose=False,
         callback=None,
@@ -303,7 +211,6 @@ class GeneralizedHebbian(Encoder):
         self.shuffle = shuffle
         self.block_size = block_size
         self.n_passes = n_passes
-        self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
@@ -321,39 +228,39 @@ class GeneralizedHebbian(Encoder):
         X : array-like of shape (n_samples, n_features)
         y : Ignored
         """
-        goes_on = self.warm_start and hasattr(self, "_state")
-        X, gain, rng, state, n_iter = self._begin(X, goes_on, "fit")
-        rng = deepcopy(rng) if goes_on else rng  # a fit that fails must not have drawn from it
-        n, last = len(X), n_iter + self.n_passes
-        total = X.sum(axis=0, dtype=np.float64) / state.unit
-        state = replace(state, total=total, n_samples=n)
+        X, gain = self._check(X, reset=True)
+        n, r = len(X), self.n_components
+        if r > n:
+            raise ValueError(f"n_components={r} must not be larger than n_samples={n}")
+        rng = check_random_state(self.random_state)
+        state = self._start(rng, X.shape[1])
+        state = state._replace(total=X.sum(axis=0, dtype=np.float64), n_samples=n)
         mean, shares = (state.total / n, 1 - 1 / n) if self.center else (0.0, 1.0)
         try:
-            for _ in progress_bar(range(self.n_passes), shown=self.verbose, desc="passes"):
+            for number in progress_bar(range(self.n_passes), shown=self.verbose, desc="passes"):
                 order = rng.permutation(n) if self.shuffle else np.arange(n)
                 for block in gen_batches(n, self.block_size):
-                    rows = X[order[block]].astype(np.float64) / state.unit - mean
+                    rows = X[order[block]].astype(np.float64) - mean
                     state = linear_block(state, rows, gain, shares, self.rule == "sanger", n)
-                n_iter += 1
                 if self.callback is not None:
-                    self._publish(state, X.dtype, rng, n_iter, X)
-                    if self.callback(FitProgress(n_iter, last, None, self)):
+                    self._publish(state, X.dtype, number + 1, X)
+                    if self.callback(FitProgress(number + 1, self.n_passes, None, self)):
                         break
         except KeyboardInterrupt:
-            if state.track.t == 0:  # nothing has been learned
+            if state.t == 0:  # nothing has been learned
                 raise
-            warn_interrupted(f"after {n_iter} passes, {state.track.t} steps")
-        self._publish(state, X.dtype, rng, n_iter, X)
+            warn_interrupted(f"after {state.t // n} passes, {state.t} steps")
+        self._publish(state, X.dtype, state.t // n, X)
         return self
 
     @fit_method
     def partial_fit(self, X, y=None) -> GeneralizedHebbian:
         """Take in the next samples of a stream, one step each; return self.
 
-        How a stream is cut into batches makes no difference beyond rounding. A batch in which the
-        gain turns out too large (:class:`akpca.DivergenceError`) leaves no trace. Each sample is
-        centred by the mean of the samples up to and including it, where `fit` takes the mean of the
-        data; with center=False a `fit` of one pass without `shuffle` makes exactly the same steps.
+        How a stream is cut into batches makes no difference beyond rounding, and a batch that
+        raises leaves no trace. Each sample is centred by the mean of the samples up to and
+        including it, where `fit` takes the mean of the data; with center=False a `fit` of one pass
+        without `shuffle` makes exactly the same steps.
 
         Parameters
         ----------
@@ -361,9 +268,14 @@ class GeneralizedHebbian(Encoder):
         y : Ignored
         """
         first = not hasattr(self, "_state")
-        X, gain, rng, state, n_iter = self._begin(X, not first, "partial_fit")
+        X, gain = self._check(X, reset=first)
+        if first:
+            state = self._start(check_random_state(self.random_state), X.shape[1])
+        else:
+            state = self._state
+        dtype, n_iter = (X.dtype, 1) if first else (self.components_.dtype, max(self.n_iter_, 1))
         for block in gen_batches(len(X), self.block_size):
-            rows = X[block].astype(np.float64) / state.unit
+            rows = X[block].astype(np.float64)
             counts = state.n_samples + 1 + np.arange(len(rows))
             # one running sum, in the order of the samples, however the stream is cut
             totals = np.cumsum(np.vstack([state.total, rows]), axis=0)[1:]
@@ -371,8 +283,8 @@ class GeneralizedHebbian(Encoder):
                 rows -= totals / counts[:, None]
             shares = 1 - 1 / counts if self.center else 1.0
             state = linear_block(state, rows, gain, shares, self.rule == "sanger")
-            state = replace(state, total=totals[-1], n_samples=int(counts[-1]))
-        self._publish(state, X.dtype if first else self.components_.dtype, rng, max(n_iter, 1))
+            state = state._replace(total=totals[-1], n_samples=int(counts[-1]))
+        self._publish(state, dtype, n_iter)
         return self
 
     def transform(self, X) -> np.ndarray:
@@ -405,46 +317,45 @@ class GeneralizedHebbian(Encoder):
     def _n_features_out(self):
         return self.components_.shape[0]
 
-    def _begin(self, X, goes_on: bool, method: str):
-        """Return checked samples and gain, random numbers, the state and its passes so far."""
-        X = validate_data(self, X, dtype=FLOATS, reset=not goes_on)
-        r, (n, d) = self.n_components, X.shape
-        if r > d or (method == "fit" and r > n):
-            both = f"min(n_samples, n_features), with n_samples={n} and " * (method == "fit")
-            raise ValueError(f"n_components={r} must be between 1 and {both}n_features={d}")
-        gain = checked_stream_gain(self.gain)
-        dtype = self.components_.dtype if goes_on else X.dtype
-        unit, limit = unit_of(X), np.sqrt(np.finfo(dtype).max / d) / 8
-        if unit > limit:
+    def _check(self, X, reset: bool):
+        """Return checked samples, and the gain, None for "auto"."""
+        X = validate_data(self, X, dtype=FLOATS, reset=reset)
+        r, d = self.n_components, X.shape[1]
+        if r > d:
+            raise ValueError(f"n_components={r} must not be larger than n_features={d}")
+        if not reset and r != len(self.components_):
+            before = f"this {type(self).__name__} goes on from {len(self.components_)} components"
+            raise ValueError(f"n_components={r}, but {before}; fit begins anew")
+        dtype, largest = X.dtype if reset else self.components_.dtype, max(X.max(), -X.min())
+        if largest > (limit := np.sqrt(np.finfo(dtype).max / d) / 8):
             allowed = f"allowed in {dtype} are at most {limit:.2g}, so that variances are finite"
-            raise ValueError(f"X has values of {unit:.2g} and more; {allowed}: scale X")
-        if not goes_on:
-            rng = check_random_state(self.random_state)
-            weights = np.ascontiguousarray(np.linalg.qr(rng.standard_normal((d, r)))[0].T)
-            return X, gain, rng, LinearState(weights, Track(np.zeros(r)), np.zeros(d), 0, unit), 0
-        if r != len(self._state.weights):
-            raise ValueError(
-                f"n_components={r}, but this {type(self).__name__} goes on from "
-                f"{len(self._state.weights)} components; fit with warm_start=False to begin anew"
-            )
-        return X, gain, self._rng, self._state.in_unit(unit), self.n_iter_
+            raise ValueError(f"X has values of {largest:.2g}; {allowed}: scale X")
+        gain = None if isinstance(self.gain, str) else self.gain
+        if gain is not None and (gain.reciprocal or gain.adapts):
+            allowed = "a constant or annealed one, or 'auto', which divides by eigenvalues as well"
+            raise ValueError(f"gain={gain!r} is for kernels: give {allowed}")
+        return X, gain
 
-    def _publish(self, state: LinearState, dtype, rng, n_iter: int, X=None) -> None:
+    def _start(self, rng, d: int) -> LinearState:
+        """Return the state before the first step: random orthonormal weights."""
+        r = self.n_components
+        weights = np.ascontiguousarray(np.linalg.qr(rng.standard_normal((d, r)))[0].T)
+        return LinearState(weights, np.zeros(r), 0.0, 0, np.zeros(d), 0)
+
+    def _publish(self, state: LinearState, dtype, n_iter: int, X=None) -> None:
         """Set all attributes; the variances are those of X if it is given."""
         norms = np.sqrt(np.sum(state.weights**2, axis=1))
-        components = state.weights / np.where(norms > 0, norms, 1)[:, None]
+        lengths = np.where(norms > 0, norms, 1)
+        components = state.weights / lengths[:, None]
         mean = state.total / state.n_samples if self.center else np.zeros_like(state.total)
-        unit = state.unit
         if X is None:
-            shrink = np.where(norms > 0, norms**2, 1) * (state.track.weight or 1.0)
-            variance = state.track.energy / shrink
+            variance = state.energy / (lengths**2 * (state.weight or 1.0))
         else:
             blocks = gen_batches(len(X), BLOCK_ROWS)
-            scaled = (X[rows].astype(np.float64) / unit - mean for rows in blocks)
-            squares = sum(np.sum((rows @ components.T) ** 2, axis=0) for rows in scaled)
+            centred = (X[rows].astype(np.float64) - mean for rows in blocks)
+            squares = sum(np.sum((rows @ components.T) ** 2, axis=0) for rows in centred)
             variance = squares / max(len(X) - self.center, 1)
-        self._state, self._rng = state, rng
-        self.components_, self.mean_ = components.astype(dtype), (mean * unit).astype(dtype)
-        self.explained_variance_ = (variance * unit * unit).astype(dtype)
-        self.norms_ = norms.astype(dtype)
-        self.n_samples_seen_, self.n_steps_, self.n_iter_ = state.n_samples, state.track.t, n_iter
+        self._state, self.norms_ = state, norms.astype(dtype)
+        self.components_, self.mean_ = components.astype(dtype), mean.astype(dtype)
+        self.explained_variance_ = variance.astype(dtype)
+        self.n_samples_seen_, self.n_steps_, self.n_iter_ = state.n_samples, state.t, n_iter

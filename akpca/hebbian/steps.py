@@ -32,6 +32,7 @@ from .gains import Rates, precondition
 
 __all__ = [
     "NONE",
+    "ROUNDING",
     "RUNAWAY",
     "Block",
     "DivergenceError",
@@ -61,7 +62,7 @@ class SmallState(NamedTuple):
 
     rho: np.ndarray  # (r,), log-gains of stochastic meta-descent
     eigenvalues: np.ndarray  # (r,), current estimates
-    gram: np.ndarray = NONE  # (r, r), A K' A^T, for meta-descent and trial runs
+    gram: np.ndarray = NONE  # (r, r), A K' A^T, and
     cross: np.ndarray = NONE  # (r, r), A K' B^T, for meta-descent
     C: np.ndarray = NONE  # (r, r), A A^T and
     R: np.ndarray = NONE  # (r, r), A K'^2 A^T, for eigenvalues at every step
@@ -82,14 +83,12 @@ class Block(NamedTuple):
         inner products of the columns of K', of shape (b, b).
         """
         rows, b = outputs.shape
-        every_step = images is not None
-        stack, column_sizes = np.zeros((b, 3 if every_step else 1, rows + b)), np.zeros(b)
+        stack, column_sizes = np.zeros((b, 1 if images is None else 3, rows + b)), np.zeros(b)
         stack[:, 0, :rows] = outputs.T
         stack[:, 0, rows:] = gram
-        if every_step:
-            r = len(images)
-            stack[:, 1, :r] = coefficients.T
-            stack[:, 2, :r] = images.T
+        if images is not None:
+            stack[:, 1, : len(images)] = coefficients.T
+            stack[:, 2, : len(images)] = images.T
             stack[:, 2, rows:] = column_gram
             column_sizes[:] = column_gram.diagonal()
         return cls(stack, gram.diagonal().astype(np.float64), column_sizes)
@@ -107,7 +106,7 @@ def hebbian_steps(
     rows = block.stack.shape[2] - len(block.stack)
     plain, adapting = step_functions()
     with one_blas_thread():
-        if not (len(state.gram) or len(state.C)):
+        if not (rates.adapts or len(state.C)):
             gains = np.multiply.outer(rates.schedule, rates.scale)
             M, outputs = plain(np.ascontiguousarray(block.stack[:, 0]), gains, lower)
         else:
@@ -150,7 +149,7 @@ def plain_steps(vectors, gains, lower):
 
 
 def adapting_steps(block, rates, state):
-    """Do the same with meta-descent, or eigenvalues at every step, or A K' A^T kept.
+    """Do the same with meta-descent, or eigenvalues at every step, or both.
 
     Returns the parts M and N of [Theta, W] for A and B, the outputs and the values of the state.
     """
@@ -186,7 +185,6 @@ def adapting_steps(block, rates, state):
             cross = T.dot(xi * cross.dot(T.T) + gram.dot(down.T))
             cross += np.multiply.outer(w, xi * T.dot(z) + down.dot(y) + block.sizes[j] * v)
             cross += np.multiply.outer(T.dot(y), v)
-        if len(gram):
             gram = _two_sided(gram, T, y, w, block.sizes[j])
         if len(C):
             C = _two_sided(C, T, products[:, 1], w, 1.0)

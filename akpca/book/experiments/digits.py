@@ -21,7 +21,7 @@ from ...eigen import leading_eigenpairs
 from ...hebbian import Gain, HebbianProgress, make_gain
 from ...kernels import RBF, Linear
 from ...metrics import variation_of_information
-from ...operators import MatrixOperator, NormalizedOperator
+from ...operators import MatrixOperator
 from .small_sets import ACCELERATED, TABLE_1, Measure, Problem, Study, alike, below
 from .tables import ResultTable
 from .verdicts import Finding
@@ -85,7 +85,9 @@ def kernel_problems(X: np.ndarray, n_components: int) -> list[Problem]:
 
 def clustering_problem(X: np.ndarray, n_components: int) -> Problem:
     """Return P = D^-1/2 K D^-1/2 with the same RBF kernel; it is not centred."""
-    P = NormalizedOperator(X, RBF(2 / X.shape[1])).dense()
+    K = RBF(2 / X.shape[1])(X)
+    scale = 1 / np.sqrt(K.sum(axis=1))
+    P = K * scale * scale[:, None]
     return Problem(CLUSTERING, "RBF", P, n_components)
 
 

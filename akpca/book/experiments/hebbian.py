@@ -1,8 +1,7 @@
 """What the chapters on the kernel Hebbian algorithm measure: the error after every pass.
 
 Which gain is best depends on how well each was tuned. So there is one rule for all of them,
-`tune_gain`, and one table of what it found, `TUNED`, from which `gains_for` takes the gains of a
-chapter.
+`tune_gain`, and one table, `TUNED`, from which `gains_for` takes the gains of a chapter.
 
 Notation and equation numbers: Günter, Schraudolph and Vishwanathan, "Fast iterative kernel
 principal component analysis", JMLR 8, 2007.
@@ -21,12 +20,10 @@ from sklearn.utils import check_array
 
 from ...eigen import leading_eigenpairs
 from ...hebbian import (
-    Annealing,
     DivergenceError,
     Gain,
     HebbianProgress,
     KernelHebbian,
-    kernel_reconstruction_error,
     make_gain,
 )
 from ...operators import MatrixOperator
@@ -45,6 +42,7 @@ __all__ = [
     "excess_error_curves",
     "follow_passes",
     "gains_for",
+    "kernel_reconstruction_error",
     "optimal_error",
     "percent",
     "rung",
@@ -55,6 +53,8 @@ __all__ = [
 
 #: Values of tau, in passes, that the paper tried. Those of eta0 and mu are {1, 2, 5} 10^b.
 TAUS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50)
+#: Where the ladders of Algorithm 2 begin, for a kernel with k'(x, x) of about 1.
+LARGEST = 500.0
 #: A gain that is not in the table is tuned for no more passes than this.
 FEW_PASSES = 30
 
@@ -80,6 +80,25 @@ def optimal_error(K: np.ndarray, n_components: int) -> float:
     rest = K - matmul(vectors * np.maximum(values, 0), vectors.T)
     # in float32 a sum of so many squares would lose digits, too
     return float(np.sqrt(np.einsum("ij,ij->", rest, rest, dtype=np.float64)))
+
+
+def kernel_reconstruction_error(operator, A: np.ndarray) -> float:
+    """Return ||K' - (A K')^T A K'||_F, the reconstruction error (38), in two products with K'.
+
+    Parameters
+    ----------
+    operator : operator of :mod:`akpca.operators`
+        K', which is not formed. Its Frobenius norm costs a third sweep.
+    A : array-like of shape (r, l)
+    """
+    A, n = np.asarray(A), operator.shape[0]
+    if A.ndim != 2 or A.shape[1] != n:
+        raise ValueError(f"A must have shape (r, {n}), got {A.shape}")
+    Y = operator @ A.T
+    YK = operator @ Y
+    Y, YK = Y.astype(np.float64), YK.astype(np.float64)
+    square = operator.frobenius_norm() ** 2 - 2 * np.sum(Y * YK) + np.sum((Y.T @ Y) ** 2)
+    return float(np.sqrt(max(square, 0.0)))
 
 
 def _positive_optimum(K: np.ndarray, n_components: int) -> float:
@@ -247,10 +266,11 @@ def tune_gain(
 ) -> Gain:
     """Return the gain of this name whose excess error after the last pass is smallest.
 
-    All parameters that the gain has are tuned by hill-climbing, as in the paper: from the place
-    that short trials suggest (the best of three decades for mu), go to the best neighbour on the
-    ladders as long as its error is smaller by more than one per cent. The error of a place is the
-    median over the seeds, and no run may diverge.
+    All parameters that the gain has are tuned by hill-climbing, as in the paper. As in
+    its Algorithm 2, eta0 comes down a ladder from a value that diverges, with tau = 3 passes, until
+    smaller ones are no better; mu is the best of three decades. From there, go to the best
+    neighbour on the ladders as long as its error is smaller by more than one per cent. The error of
+    a place is the median over the seeds, and no run may diverge.
 
     Parameters
     ----------
@@ -278,9 +298,10 @@ def tune_gain(
             found[place] = float(np.median(runs)) if np.isfinite(runs).all() else np.inf
         return found[place]
 
-    place = _first_place(K, name, n_components, seeds[0])
-    while not np.isfinite(error(place)):
-        place = place._replace(eta0=place.eta0 - 1)
+    place = _first_place(K, name)
+    smaller = place._replace(eta0=place.eta0 - 1)
+    while not np.isfinite(error(place)) or error(smaller) < error(place):
+        place, smaller = smaller, smaller._replace(eta0=smaller.eta0 - 1)
     if place.mu is not None:  # too small, its neighbours hardly differ: decades first
         place = min((place._replace(mu=place.mu + more) for more in (0, 3, 6)), key=error)
     while True:
@@ -290,20 +311,14 @@ def tune_gain(
         place = best
 
 
-def _first_place(K: np.ndarray, name: str, n_components: int, seed: int) -> Place:
-    """Return where tuning starts: eta0 of short trials, tau near 3 passes and a small mu."""
-    gain = make_gain(name, mu=0.0)
-    model = KernelHebbian(
-        n_components, kernel="precomputed", gain=gain, n_passes=1, random_state=seed
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        eta0 = model.fit(MatrixOperator(K)).gain_.eta0
+def _first_place(K: np.ndarray, name: str) -> Place:
+    """Return where tuning starts: an eta0 that surely diverges, tau of 3 passes and a small mu."""
+    gain, unit = make_gain(name, eta0=1, mu=0), len(K) / np.trace(K)
     nearest = lambda value: round(3 * np.log10(value))  # noqa: E731
-    annealed = gain.get(Annealing) is not None and not gain.normalises
-    tau = TAUS.index(3) if annealed else None
-    mu = nearest(0.01 * len(K) / np.trace(K)) if gain.adapts else None
-    return Place(nearest(eta0), tau, mu)
+    annealed = gain.passes is not None and not gain.normalised
+    eta0 = LARGEST if gain.reciprocal and not gain.normalised else LARGEST * unit
+    mu = nearest(0.01 * unit) if gain.adapts else None
+    return Place(nearest(eta0), TAUS.index(3) if annealed else None, mu)
 
 
 class Task(NamedTuple):

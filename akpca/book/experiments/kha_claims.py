@@ -88,7 +88,7 @@ def table_1_claims(
         row, where = paper_gains(experiment, part), f"{experiment}, {part}"
         for name, variant in product(near, row.keys() & gains.keys()):
             ours, paper = (parameter_of(each[variant], name) for each in (gains, row))
-            if paper and not (name == "tau" and row[variant].normalises):
+            if paper and not (name == "tau" and row[variant].normalised):
                 near[name].append(below(np.abs(np.log([ours / paper])), np.log(2.6), where))
         if part in study.parts(experiment):
             known = {g: study.curves(experiment, part, gains=g) for g in ("table 1", "tuned")}

@@ -16,6 +16,7 @@ import time
 import tracemalloc
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -26,13 +27,14 @@ from sklearn.utils import gen_batches
 from ...datasets import load_dataset
 from ...eigen import block_krylov
 from ...hebbian import DivergenceError, Gain, KernelHebbian, make_gain
-from ...hebbian.kernel import KernelState, ladder, run_pass, start_state
+from ...hebbian.kernel import KernelState, run_pass, start_state
 from ...incremental import IncrementalKernelPCA
 from ...kernels import RBF
 from ...nystrom import NystromKernelPCA
 from ...operators import KernelOperator, MatrixOperator
 from ...parameters import check_number
 from ...progress import progress_bar
+from .hebbian import rung
 from .tables import ResultTable, folder_of_results
 from .verdicts import Comparison, Finding
 
@@ -69,8 +71,8 @@ INCREMENTAL, NYSTROM, KRYLOV, SHARED = "IncrementalKernelPCA", "Nyström", "bloc
 DEFAULT = "KernelHebbian"
 #: The variant that goes on after its first pass, and how its later passes are called.
 ONWARD, LATER = "KHA/et*", "KHA/et*, later passes"
-# Algorithm 2 begins with this value, and looks for infinite coefficients after so many steps.
-LARGEST, STEPS = 500.0, 100
+# Values that Algorithm 2 tries, and after how many steps it looks for infinite coefficients.
+LADDER, STEPS = tuple(rung(number) for number in range(8, -34, -1)), 100
 # After so many steps, which are the paper's for all divergence to show, and at the end no component
 # may be longer than this, where 1 is right.
 CHECK_STEPS, TOO_LONG = 600, 2.0
@@ -304,9 +306,9 @@ def autotuned_pass(
     """
     diverged, began = [], time.process_time()
     options = {"block_size": STEPS, "every_step": True}
-    for value in ladder(LARGEST):
-        tried, last = gain.with_values(**{name: value}), time.process_time()
-        state = start_state(operator, A, tried, every_step=True, AK=AK)
+    for value in LADDER:
+        tried, last = replace(gain, **{name: value}), time.process_time()
+        state = start_state(operator, A, tried, AK=AK)
         try:
             for after in run_pass(operator, state, tried, order, **options):
                 if after.t in (CHECK_STEPS, len(order)):
@@ -364,7 +366,7 @@ def _later(setting: Setting, method: str, seed: int, known: Callable) -> Rows:
     """Yield the rows of later passes with the gain that was tuned for the first."""
     operator, (A, AK) = setting.operator, setting.start(seed)
     gain = make_gain(ONWARD, eta0=known(ONWARD, seed, "parameter", 1), tau=TAU)
-    state = start_state(operator, A, gain, every_step=True, AK=AK)
+    state = start_state(operator, A, gain, AK=AK)
     for number in range(1, setting.plan.n_passes + 1):
         began, order = time.process_time(), setting.order(seed, number)
         blocks = run_pass(operator, state, gain, order, block_size=STEPS, every_step=True)

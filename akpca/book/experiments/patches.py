@@ -13,7 +13,7 @@ Günter, Schraudolph and Vishwanathan, "Fast iterative kernel principal componen
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -222,8 +222,7 @@ def meta_gains(
 ) -> dict[str, dict[str, Gain]]:
     """Return sets of gains for `follow`, 'mu 0.1' and so on: the same ones with another mu."""
     return {
-        f"mu {mu:g}": {name: gain.with_values(mu=mu) for name, gain in gains.items()}
-        for mu in values
+        f"mu {mu:g}": {name: replace(gain, mu=mu) for name, gain in gains.items()} for mu in values
     }
 
 

@@ -20,17 +20,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...hebbian import (
-    Annealing,
-    Gain,
-    HebbianProgress,
-    kernel_reconstruction_error,
-    make_gain,
-)
+from ...hebbian import Gain, HebbianProgress, make_gain
 from ...incremental import IncrementalKernelPCA
 from ...operators import MatrixOperator
 from ...progress import progress_bar
-from .hebbian import excess_error_curve, optimal_error, tune_gain
+from .hebbian import excess_error_curve, kernel_reconstruction_error, optimal_error, tune_gain
 from .tables import ResultTable
 from .verdicts import Comparison
 
@@ -66,7 +60,7 @@ VARIANTS = ("KHA", "KHA/t", "KHA/et*", "KHA/et", "KHA-SMD*", "KHA-SMD")
 ACCELERATED = VARIANTS[2:]
 #: The experiments of section 5.1, and the files of their rows.
 EXPERIMENTS = ("digits", "patches", "faces", "clustering", "motion")
-#: The gains, and the variant, of rows that are about gains tuned by :class:`akpca.KernelHebbian`.
+#: The gains, and the variant, of rows about :class:`akpca.KernelHebbian` as it comes.
 AUTO = "auto"
 #: The gains, and the variant, of rows that are about one pass without a gain.
 INCREMENTAL = "merged once"
@@ -126,7 +120,7 @@ class Problem:
         return optimal_error(self.K, self.n_components)
 
     def first_gain(self, gain: Gain | str) -> dict[int, float]:
-        """Return {0: eta-hat (23) before the first pass}, nothing if the gain is to be tuned.
+        """Return {0: eta-hat (23) before the first pass}, nothing if the gain is "auto".
 
         A random start has ||A_i K'|| / ||A_i|| = ||K'||_F / sqrt(l) as its eigenvalues (20), but
         for terms that vanish with large l.
@@ -134,7 +128,7 @@ class Problem:
         if isinstance(gain, str):
             return {}
         norm = np.sqrt(self.n_components / len(self.K)) * MatrixOperator(self.K).frobenius_norm()
-        return {0: float(gain.eta0) * (float(norm) if gain.normalises else 1.0)}
+        return {0: float(gain.eta0) * (float(norm) if gain.normalised else 1.0)}
 
     def excess(self, A: np.ndarray) -> float:
         """Return E(A) / E_min - 1 of coefficients A, shape (r, l)."""
@@ -271,19 +265,16 @@ def follow_all(
     problem: Problem,
     gains: Mapping[str, Mapping[str, Gain | str]],
     table: ResultTable,
-    *,
-    auto: Iterable[str] = (AUTO,),
     **options,
 ) -> None:
-    """Run variants with given gains, with gains that are tuned automatically, and one merge.
+    """Run variants with given gains, :class:`akpca.KernelHebbian` as it comes, and one merge.
 
-    Runs labelled 'auto' estimate eigenvalues at every step, as :class:`akpca.KernelHebbian` does
-    unless it is told otherwise. `auto` are their variants, where 'auto' leaves the choice to it,
-    and `options` those of :func:`follow`.
+    The run labelled 'auto' estimates eigenvalues at every step, as that does unless it is told
+    otherwise. `options` are those of :func:`follow`.
     """
     follow(problem, gains, table, **options)
-    chosen = {AUTO: {variant: variant for variant in auto}}
-    follow(problem, chosen, table, **options | {"eigenvalue_updates": "iteration"})
+    default = {AUTO: {AUTO: AUTO}}
+    follow(problem, default, table, **options | {"eigenvalue_updates": "iteration"})
     merge_once(problem, table, seeds=options["seeds"])
 
 
@@ -448,7 +439,7 @@ def paper_gains(experiment: str, part: str) -> dict[str, Gain]:
 def parameter_of(gain: Gain, name: str) -> float:
     """Return eta0, tau in passes or mu of a gain, 0 if it does not have it."""
     if name == "tau":
-        return float(getattr(gain.get(Annealing), "passes", 0.0) or 0.0)
+        return float(gain.passes or 0.0)
     return float(getattr(gain, name) or 0.0)
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from scipy.ndimage import affine_transform
 
 from ...datasets import load_dataset
-from ...hebbian import KernelStream
 from ...incremental import IncrementalKernelPCA
 from ...kernel_pca import KernelPCA
 from ...kernels import RBF, Kernel, center_in_place
@@ -149,12 +148,11 @@ def followers(
 ) -> Mapping[str, Callable]:
     """Return functions that make the models that are compared, by their names.
 
-    The first three hold at most `budget` points, the others all samples.
+    The first two hold at most `budget` points, the others all samples.
     """
     r, options = n_components, {"kernel": kernel, "random_state": random_state}
     return {
         "IncrementalKernelPCA, budget": lambda: IncrementalKernelPCA(r, budget=budget, **options),
-        "KernelStream, budget": lambda: KernelStream(r, budget=budget, **options),
         "Nyström, first samples": lambda: NystromKernelPCA(r, n_landmarks=budget, **options),
         "IncrementalKernelPCA, all": lambda: IncrementalKernelPCA(r, **options),
         REFITTED: lambda: Refitted(r, kernel),
