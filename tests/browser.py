@@ -4,7 +4,6 @@ Chromium speaks its DevTools protocol on two file descriptors, as JSON messages 
 byte, so that neither a driver nor a package is needed. Nothing here reaches the network.
 """
 
-import base64
 import json
 import os
 import select
@@ -13,7 +12,6 @@ import subprocess
 import tempfile
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -159,7 +157,3 @@ class Browser:
         """Return the addresses that the page has asked for."""
         sent = [e for e in self.events if e.get("method") == "Network.requestWillBeSent"]
         return [event["params"]["request"]["url"] for event in sent]
-
-    def screenshot(self, path: Path) -> None:
-        """Save what is seen of the page."""
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))

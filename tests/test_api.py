@@ -19,7 +19,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 import akpca
 from akpca import KernelPCA
-from akpca.fitting import Interval
 from akpca.progress import FitProgress
 
 SMALL = {type(estimator): estimator for estimator in ESTIMATORS}
@@ -75,17 +74,6 @@ def test_the_drop_in_has_the_order_of_scikit_learn():
     assert list(ours.values())[: len(theirs)] == list(theirs.values())
     others = [cls for cls in SMALL if "kernel" in parameters(cls) and cls is not KernelPCA]
     assert {parameters(cls)["kernel"].default for cls in others} == {"rbf"}
-
-
-@every_estimator
-def test_booleans_are_no_numbers(cls):
-    """True is an integer to Python; where a number is meant, it is refused by name."""
-    rules = cls._parameter_constraints.items()
-    numbers = [name for name, allowed in rules if any(isinstance(a, Interval) for a in allowed)]
-    assert "n_components" in numbers
-    for name in numbers:
-        with pytest.raises(ValueError, match=f"'{name}' parameter of {cls.__name__}"):
-            small(cls).set_params(**{name: True}).fit(X)
 
 
 # ------------------------------------------------------------------------------- fitted models
@@ -183,13 +171,11 @@ def test_imports_are_in_order():
 
 
 def test_modules_say_what_is_public():
-    """Names in __all__ exist, once, and no public class or function of a module is missing."""
+    """Names in __all__ exist, once."""
     for name in modules().keys() - {"akpca.__main__", "akpca.book"}:
         module = importlib.import_module(name)
         assert all(hasattr(module, public) for public in module.__all__), name
         assert len(set(module.__all__)) == len(module.__all__), name
-        own = (n for n in modules()[name].body if isinstance(n, ast.ClassDef | ast.FunctionDef))
-        assert {node.name for node in own if node.name[0] != "_"} <= set(module.__all__), name
 
 
 @pytest.mark.slow

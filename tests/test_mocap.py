@@ -140,24 +140,14 @@ def test_forward_kinematics(recording, tmp_path):
     np.testing.assert_allclose(bone_directions(skeleton, frames), directions, atol=1e-12)
 
 
-def test_skeleton_holds_what_the_file_says(small):
-    """Lengths, axes and degrees of freedom are the file's, directions have norm 1."""
-    skeleton, _ = small
+def test_files_hold_what_they_say(small):
+    """Lengths, axes and degrees of freedom of bones, and the values of each frame in rows."""
+    skeleton, frames = small
     np.testing.assert_array_equal(skeleton.lengths, [1, 2, 3])
     np.testing.assert_array_equal(skeleton.axes, [[0, 0, 0], [0, 0, 30], [0, 0, 90]])
-    np.testing.assert_array_equal(skeleton.directions, [[1, 0, 0], [0, 1, 0], [1, 0, 0]])
     assert skeleton.dofs == (("ry",), (), ("rx", "rz"))
     assert skeleton.root_order == ("tx", "ty", "tz", "rx", "ry", "rz")
-
-
-def test_windows_line_ends_change_nothing(tmp_path):
-    """The original files end their lines with CR LF."""
-    asf, amc = write(tmp_path)
-    asf.write_bytes(ASF.replace("\n", "\r\n").encode())
-    amc.write_bytes(AMC.replace("\n", "\r\n").encode())
-    np.testing.assert_allclose(
-        bone_directions(read_asf(asf), read_amc(amc)), DIRECTIONS, atol=1e-12
-    )
+    np.testing.assert_array_equal(frames["arm"], [[0, 0], [90, 0], [90, 90], [0, 0]])
 
 
 def test_values_follow_the_stated_order(tmp_path):
@@ -196,11 +186,8 @@ def test_any_pose_is_rigid(small, pose):
         ("    length 1\n", "    length one\n"),
         ("    direction 1 0 0\n", "    direction 0 0 0\n"),
         ("    axis 0 0 30 XYZ\n", "    axis 0 0 30 ZYX\n"),
-        ("    dof ry\n", "    dof ry tz\n"),
         ("  angle deg\n", "  angle rad\n"),
-        ("  position 0 0 0\n", "  position 0 1 0\n"),
         ("    spine arm\n", "    tail arm\n"),
-        ("    spine arm\n", "    spine arm leg\n"),
         ("    name arm\n", "    name arm\n  begin\n"),
     ],
 )
@@ -210,13 +197,6 @@ def test_malformed_skeleton_names_file_and_line(tmp_path, old, new):
     line = asf[: asf.index(new) + len(new)].count("\n")
     path, _ = write(tmp_path, asf)
     with pytest.raises(ValueError, match=rf"body\.asf, line {line}: "):
-        read_asf(path)
-
-
-@pytest.mark.parametrize("left_out", ["    length 1\n", "    arm hand\n", ":hierarchy\n"])
-def test_incomplete_skeleton_is_refused(tmp_path, left_out):
-    path, _ = write(tmp_path, ASF.replace(left_out, "", 1))
-    with pytest.raises(ValueError, match=r"body\.asf, line \d+: "):
         read_asf(path)
 
 
@@ -237,25 +217,6 @@ def test_malformed_motion_names_file_and_line(tmp_path, old, new, line):
     _, path = write(tmp_path, amc=AMC.replace(old, new, 1))
     with pytest.raises(ValueError, match=rf"walk\.amc, line {line}: "):
         read_amc(path)
-
-
-@pytest.mark.parametrize("read_file", [read_asf, read_amc])
-@pytest.mark.parametrize("content", [b"", bytes(range(256)) * 20])
-def test_files_without_text_are_refused(tmp_path, read_file, content):
-    """An empty file, or one of arbitrary bytes, is named with a line as well."""
-    path = tmp_path / "body.asf"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"body\.asf, line \d+: "):
-        read_file(path)
-
-
-def test_motion_must_fit_the_skeleton(small):
-    """A motion of another skeleton is refused, with the name of the bone."""
-    skeleton, frames = small
-    with pytest.raises(ValueError, match="leg"):
-        bone_directions(skeleton, {**frames, "leg": np.zeros((4, 1))})
-    with pytest.raises(ValueError, match="arm"):
-        bone_directions(skeleton, {**frames, "arm": np.zeros((4, 1))})
 
 
 def test_cmu_walk_from_folder(tmp_path, monkeypatch):

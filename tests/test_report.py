@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import signal
 import time
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from akpca import pca, reconstruction_error
 from akpca.book.experiments import report
 from akpca.book.experiments.report import (
     COLUMNS,
-    REPORT_METHODS,
     Comparison,
     Finding,
     Job,
@@ -28,7 +26,6 @@ from akpca.book.experiments.report import (
     findings,
     load_split,
     paper_plan,
-    photo_plan,
     run,
 )
 from akpca.book.experiments.tables import ResultTable
@@ -61,12 +58,9 @@ def test_versions_share_held_out_images(split):
     """A longer training set contains the shorter one and is judged by the same images."""
     long = load_split("digits", Version(1, 40, 30), random_state=1)
     np.testing.assert_array_equal(long.y_test, split.y_test)
-    directions = [Z / np.linalg.norm(Z, axis=1, keepdims=True) for Z in (long.X_test, split.X_test)]
-    np.testing.assert_allclose(*directions, atol=1e-6)
-    short, longer = (Z.X / np.linalg.norm(Z.X, axis=1, keepdims=True) for Z in (split, long))
-    np.testing.assert_allclose((short @ longer.T).max(axis=1), 1, atol=1e-6)
-    with pytest.raises(ValueError, match="needs 200 examples of each class; a class of digits has"):
-        load_split("digits", Version(1, 100, 100))
+    unit = [Z / np.linalg.norm(Z, axis=1, keepdims=True) for Z in (*long[:2], *split[:2])]
+    np.testing.assert_allclose(unit[1], unit[3], atol=1e-6)
+    np.testing.assert_allclose((unit[2] @ unit[0].T).max(axis=1), 1, atol=1e-6)
 
 
 def test_errors_are_about_some_images_of_each_class(split):
@@ -83,29 +77,6 @@ def test_errors_are_about_some_images_of_each_class(split):
     assert evaluate(model, part, "classify 5") == evaluate(model, split, "classify 5")
 
 
-def test_classes_may_be_drawn_together():
-    """Then numbers are those of all examples, and rare classes don't limit them."""
-    split = load_split("digits", Version(1, 1500, 297, n_judged=40, by_class=False))
-    assert split.X.shape == (1500, 64) and split.X_test.shape == (297, 64)
-    assert [len(part) for part in split.judged] == [40, 40]
-
-
-def test_pixels_begin_at_0(monkeypatch):
-    """Pixels from -1 to 1, as in USPS, are as good as those from 0 to 2."""
-    data = report.load_dataset("digits")
-    shifted = replace(data, X=data.X - data.X.max() / 2)
-    expected = load_split("digits", TINY["tiny"])
-    monkeypatch.setattr(report, "load_dataset", lambda _: shifted)
-    np.testing.assert_allclose(load_split("digits", TINY["tiny"]).X, expected.X, atol=1e-6)
-
-
-def test_every_second_pixel_of_labelled_images():
-    """A step of 2 keeps a quarter of the pixels; data without images are refused."""
-    assert load_split("digits", Version(2, 5, 5)).X.shape == (50, 16)
-    with pytest.raises(ValueError, match="dataset='circles': the experiments need labelled"):
-        load_split("circles", Version(1, 5, 5))
-
-
 def test_conditions_are_the_errors_that_they_name(split):
     """Training, held-out and denoising error by hand."""
     model = PCA(5, random_state=0).fit(split.X)
@@ -113,6 +84,8 @@ def test_conditions_are_the_errors_that_they_name(split):
     for condition, X in (("train", split.X), ("held out", split.X_test)):
         expected = reconstruction_error(X, code.reconstruct(X))
         assert evaluate(model, split, condition) == pytest.approx(expected, rel=1e-5)
+    spread = np.sum((split.X_test - split.X.mean(axis=0)) ** 2, axis=1)
+    assert evaluate(None, split, "variance") == pytest.approx(np.mean(spread), rel=1e-5)
     for kind, level in (("gaussian", 0.02), ("speckle", 0.3)):
         noisy = report.corrupt(split.X_test, kind, level, random_state=3)
         expected = reconstruction_error(split.X_test, code.reconstruct(noisy))
@@ -120,32 +93,15 @@ def test_conditions_are_the_errors_that_they_name(split):
         assert value == pytest.approx(expected, rel=1e-5)
 
 
-def test_sizes_of_images_by_hand(split):
-    """The mean squared norm, and the mean squared distance from the training images' mean."""
-    model = PCA(2).fit(split.X)
-    expected = np.mean(np.sum(split.X_test**2, axis=1))
-    assert evaluate(model, split, "norm") == pytest.approx(expected, rel=1e-5)
-    expected = np.mean(np.sum((split.X_test - split.X.mean(axis=0)) ** 2, axis=1))
-    assert evaluate(model, split, "variance") == pytest.approx(expected, rel=1e-5)
-
-
-def test_known_codes_are_not_computed_again(split):
-    model = PCA(5, random_state=0).fit(split.X)
-    codes = model.transform(split.X_test)
-    expected = evaluate(model, split, "classify 5")
-    assert evaluate(None, split, "classify 5", codes=lambda: codes) == expected
-
-
 def test_accuracy_grows_with_the_classifiers_training_set(split):
     """Codes carry the class, and more examples show more of it."""
     model = PCA(10, random_state=0).fit(split.X)
     few, many = (evaluate(model, split, f"classify {m}") for m in (3, 20))
     assert 0.4 < few < many < 1
-
-
-def test_unknown_conditions_are_named(split):
-    with pytest.raises(ValueError, match="condition='blur 3' must be"):
-        evaluate(PCA(2).fit(split.X), split, "blur 3")
+    codes = model.transform(split.X_test)
+    assert evaluate(None, split, "classify 20", codes=lambda: codes) == many
+    with pytest.raises(ValueError, match="condition='blur 3'"):
+        evaluate(model, split, "blur 3")
 
 
 def test_pca_with_ridge_is_ahead_of_pca(split):
@@ -157,18 +113,9 @@ def test_pca_with_ridge_is_ahead_of_pca(split):
     assert evaluate(model, split, "held out") < evaluate(PCA(5).fit(split.X), split, "held out")
 
 
-def test_fewer_centres_are_a_part_of_the_images(split):
-    """With landmarks, decoders are of their size, and hardly worse."""
-    for method in (report.PCAWithRidge, report.ReportKernelPCA):
-        exact, fewer = (method(5, n_landmarks=m, random_state=0).fit(split.X) for m in (200, 120))
-        errors = [evaluate(model, split, "held out") for model in (exact, fewer)]
-        assert errors[0] != errors[1] and errors[1] < 1.1 * errors[0]
-    fewer = report.PCAWithRidge(5, n_landmarks=120, random_state=0).fit(split.X)
-    assert len(fewer.centers_) == 120
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [*report.METHODS, *report.NOISE_METHODS])
-def test_every_method_does_its_job(method, split, tmp_path):
+def test_every_method_does_its_job(method, tmp_path):
     """One finite row a condition, and nothing to do the second time."""
     noisy = method in report.NOISE_METHODS
     conditions = ("gaussian 0.04", "speckle 0.3") if noisy else CONDITIONS
@@ -180,31 +127,6 @@ def test_every_method_does_its_job(method, split, tmp_path):
     before = table.path.read_bytes()
     run([job], table, "digits", TINY)
     assert table.path.read_bytes() == before
-
-
-def test_options_reach_the_estimator(split, tmp_path):
-    """Landmarks that are more than the samples are refused, so the option has arrived."""
-    table = ResultTable(tmp_path / "rows.csv", COLUMNS)
-    options = {"DS-AKPCA (18)": {"n_landmarks": 10_000}}
-    with pytest.raises(ValueError, match="n_landmarks=10000"):
-        run(
-            [Job("tiny", "DS-AKPCA (18)", 2, 0, ("train",))], table, "digits", TINY, options=options
-        )
-
-
-def test_options_of_a_version_come_first(split, tmp_path):
-    """The pair of method and version is looked up before the method."""
-    table = ResultTable(tmp_path / "rows.csv", COLUMNS)
-    options = {"DS-AKPCA (18)": {"n_landmarks": 10_000}}
-    options["DS-AKPCA (18)", "tiny"] = {"n_landmarks": 50, "n_epochs": 1}
-    run([Job("tiny", "DS-AKPCA (18)", 2, 0, ("train",))], table, "digits", TINY, options=options)
-    assert len(table) == 1
-
-
-def test_noise_that_makes_sums_negative_does_not_warn(split, recwarn):
-    model = report.METHODS["AKPCA (18)"](2, 0).set_params(n_epochs=1).fit(split.X)
-    assert evaluate(model, split, "gaussian 2") > evaluate(model, split, "held out")
-    assert not recwarn.list
 
 
 # Plans and findings -----------------------------------------------------------------------------
@@ -225,54 +147,6 @@ def test_plans_load_a_split_once(make):
     changes = sum(a != b for a, b in pairwise(splits))
     assert changes == len(set(splits)) - 1
     assert {job.method for job in jobs} == {*report.METHODS, *report.NOISE_METHODS}
-
-
-def test_the_paper_plan_is_the_reports():
-    plan = paper_plan()
-    assert plan.n_components == (5, 10, 15, 20, 25) and plan.shown == (10, 20)
-    assert plan.versions == report.PAPER_VERSIONS and plan.seeds == (0, 1, 2)
-    assert plan.pairs() == [("short 14x14", "long 14x14"), ("short 28x28", "long 28x28")]
-    conditions = {condition for job in plan.jobs for condition in job.conditions}
-    assert {*report.DENOISING, "classify 18", "classify 1750"} <= conditions
-    assert plan.levels("speckle") == [0.2, 0.3, 0.4]
-    assert {job.k for job in plan.jobs if "speckle 0.3" in job.conditions} == {10, 20}
-    assert {job.k for job in plan.jobs if job.data == "long 28x28"} == {10, 20}
-    noisy = {(job.data, job.k, job.seed) for job in plan.jobs if job.method in report.NOISE_METHODS}
-    assert noisy == {("long 14x14", k, seed) for k in (10, 20) for seed in (0, 1)}
-
-
-def test_options_of_the_paper_plan_suit_the_estimators():
-    """Each is for a method and a version that the plan has, and is a parameter of the method."""
-    plan = paper_plan()
-    for (method, data), options in plan.options.items():
-        assert data in plan.versions
-        if method in report.NOISE_METHODS:
-            model = report.NOISE_METHODS[method](2, 0, "gaussian", 0.1)
-        else:
-            model = report.METHODS[method](2, 0)
-        model.set_params(**options)
-
-
-def test_photographs_are_only_reconstructed():
-    """Rows of the plan for photographs: no noise, no classes, one row for sizes of images."""
-    for dataset in ("cifar10", "lfw"):
-        jobs = photo_plan(dataset, seeds=[4]).jobs
-        conditions = [condition for job in jobs for condition in job.conditions]
-        assert set(conditions) == {"norm", "variance", "train", "held out"}
-        assert conditions.count("norm") == 1 and {job.seed for job in jobs} == {4}
-
-
-def test_impossible_plans_are_refused():
-    with pytest.raises(ValueError, match=r"n_components=\(0,\) must be from 1 to 16"):
-        default_plan("digits", n_components=(0,))
-    with pytest.raises(ValueError, match="n_short=9 must be below n_long=9"):
-        default_plan("digits", n_short=9, n_long=9, n_components=(2,))
-    with pytest.raises(ValueError, match="n_test=5 at least 10"):
-        default_plan("digits", n_test=5, n_components=(2,))
-    with pytest.raises(ValueError, match="dataset='swiss_roll' must be labelled images"):
-        default_plan("swiss_roll")
-    with pytest.raises(ValueError, match="dataset='mnist' must be one of cifar10, lfw"):
-        photo_plan("mnist")
 
 
 def _fill(table, plan, value):
@@ -320,32 +194,26 @@ def test_rows_as_claimed_reproduce_the_claims(plan, tmp_path):
     assert {finding.figure for finding in found} == {3, 4, 5, 6, 8, 10, 11}
 
 
-def test_rows_the_other_way_round_do_not(plan, tmp_path):
-    """Kernel PCA the best and AKPCA the worst of the four, everywhere."""
-    table = ResultTable(tmp_path / "rows.csv", COLUMNS)
-    _fill(table, plan, lambda job, _: 5.0 - [*ORDER, job.method].index(job.method))
-    for finding in findings(table, plan)[:6]:
-        assert finding.verdict == "not reproduced", finding.claim
-
-
 def compared(smaller, larger):
     return Comparison(np.array(smaller), np.array(larger))
 
 
-def test_small_and_unsteady_differences_are_ties():
-    """Below 1 % of the larger in the mean, or seeds that disagree; their number makes no tie."""
-    assert compared([1.0, 1.0], [2.0, 2.0]).outcome == "holds"
-    assert compared([2.0, 2.0], [1.0, 1.0]).outcome == "fails"
-    assert compared([1.0], [1.009]).outcome == "tie"
-    assert compared([1.0], [1.011]).outcome == "holds"
-    assert compared([1.0, 3.0], [4.0, 2.0]).outcome == "tie"
-    assert compared([1.0, 1.0], [1.1, 1.25]).outcome == "holds"
-    assert compared([1.0, 1.0], [1.1, 1.5]).outcome == "holds"
-    assert compared([1.0, 1.0], [1.5, 0.99]).outcome == "tie"
-    assert compared([1.0, 1.0], [1.5, 1.0]).outcome == "tie"
-    assert compared([0.0], [0.0]).outcome == "tie"
-    # another unit for each seed makes no difference
-    assert compared([1.0, 10.0], [1.2, 12.0]).outcome == "holds"
+@pytest.mark.parametrize(
+    ("smaller", "larger", "outcome"),
+    [
+        ([1.0, 1.0], [2.0, 2.0], "holds"),
+        ([2.0, 2.0], [1.0, 1.0], "fails"),
+        ([1.0], [1.009], "tie"),
+        ([1.0], [1.011], "holds"),
+        ([1.0, 3.0], [4.0, 2.0], "tie"),
+        ([1.0, 1.0], [1.5, 0.99], "tie"),
+        ([0.0], [0.0], "tie"),
+        ([1.0, 10.0], [1.2, 12.0], "holds"),
+    ],
+)
+def test_small_and_unsteady_differences_are_ties(smaller, larger, outcome):
+    """Below 1 % of the larger in the mean, or seeds that disagree."""
+    assert compared(smaller, larger).outcome == outcome
 
 
 def test_verdicts_count_comparisons():
@@ -367,26 +235,8 @@ def test_verdicts_count_comparisons():
     assert finding.counts == (1, 1, 1)
     np.testing.assert_allclose(finding.ratios, [4 / 7, 6 / 5])
     assert finding.row() == ["0.89 (0.57 to 1.20)", "*in part*"]
-    assert finding.sentence() == "**in part** (1 of 3 comparisons held, 1 tied, 1 failed)"
-    placed = Finding(3, "", [yes, no._replace(data="short"), no._replace(data="long")])
-    assert placed.sentence().endswith("held, 2 failed, on short and long)")
-    assert Finding(3, "", []).row() == ["–", "not tested"]
+    assert "1 of 3 comparisons held, 1 tied, 1 failed" in finding.sentence()
     assert "not tested" in Finding(3, "This is so", []).sentence()
-
-
-def test_a_small_plan_is_run_and_judged(plan, tmp_path):
-    """From a plan to verdicts; a second run has nothing to do."""
-    plan = plan._replace(n_components=(3,), seeds=(1,), denoising=("gaussian 0.1", "speckle 0.2"))
-    table = ResultTable(tmp_path / f"{plan.name}.csv", COLUMNS)
-    for _ in range(2):
-        run(plan.jobs, table, plan.dataset, plan.versions, options=plan.options)
-        assert len(table) == sum(len(job.conditions) for job in plan.jobs)
-    assert all(np.isfinite(table[key]) for key in table)
-    first = findings(table, plan)[0]
-    pca_errors = Results(table, plan).value("short 8x8", 3, "PCA", "train")
-    np.testing.assert_array_equal(first.comparisons[0].smaller, pca_errors)
-    assert first.verdict == "reproduced"  # PCA below kernel PCA
-    assert REPORT_METHODS[0] in first.claim
 
 
 def test_results_by_hand(plan, tmp_path):
@@ -399,14 +249,16 @@ def test_results_by_hand(plan, tmp_path):
     _fill(table, plan, lambda job, c: value.get(c, 4.0) * (1 if job.method == "PCA" else 1.5))
     results = Results(table, plan)
     np.testing.assert_allclose(results.norm("long 8x8", condition="variance"), [8, 8])
-    np.testing.assert_allclose(results.share("short 8x8", 3, "AKPCA", "train"), [0.15, 0.15])
+    np.testing.assert_allclose(
+        results.share("short 8x8", 3, "ridge autoencoder", "train"), [0.15, 0.15]
+    )
     np.testing.assert_allclose(results.gap("short 8x8", 3, "PCA"), [0.1, 0.1])
-    assert np.shape(results.curves("short 8x8", "train")["AKPCA"]) == (2, 2)
-    assert np.shape(results.curves("long 8x8", "train")["AKPCA"]) == (1, 2)
+    assert np.shape(results.curves("short 8x8", "train")["ridge autoencoder"]) == (2, 2)
+    assert np.shape(results.curves("long 8x8", "train")["ridge autoencoder"]) == (1, 2)
     denoised = results.denoised("short 8x8", 3, "gaussian")
     assert set(denoised) == {*report.METHODS, *report.NOISE_METHODS}
     np.testing.assert_allclose(denoised["PCA"], [[2, 2], [4, 4]])
-    assert [len(values) for values in denoised["AKPCA, with noise"]] == [0, 2]
+    assert [len(values) for values in denoised["ridge autoencoder, with noise"]] == [0, 2]
     assert set(results.denoised("short 8x8", 15, "speckle")) == set(report.METHODS)
     assert results.relative("train") == {m: 1.5 - 0.5 * (m == "PCA") for m in report.METHODS}
     assert results.small == [("short 8x8", 3), ("short 8x8", 15)]
@@ -438,33 +290,10 @@ def test_a_run_that_is_not_complete_has_the_seeds_that_are(plan, tmp_path):
     assert list(found.value(*place, noisy[0], condition)) == [0]
     assert list(found.value(*place, "PCA", condition)) == [0, 1]
     assert list(found.value(*place, "PCA", condition, beside=noisy)) == [0]
-    assert list(found.lowest(*place, ["PCA", "AKPCA"], condition, beside=[])) == [0, 1]
+    assert list(found.lowest(*place, ["PCA", "ridge autoencoder"], condition, beside=[])) == [0, 1]
     add(seed=0, noise=True, data="short 8x8")
     found = add(seed=1, noise=True)
     assert found.plan == plan._replace(noise_seeds=(0, 1))
-
-
-def test_tables_are_found_from_anywhere(tmp_path, monkeypatch):
-    """In the folder of the notebooks or above it, else beside the package."""
-    folder = tmp_path / "notebooks" / report.RESULTS
-    folder.mkdir(parents=True)
-    for place in (tmp_path, tmp_path / "notebooks", folder):
-        monkeypatch.chdir(place)
-        assert report.results_folder() == folder
-    monkeypatch.chdir(tmp_path.parent)
-    assert report.results_folder() == COMMITTED
-
-
-def test_short_versions_are_drawn_above_long_ones(plan, tmp_path):
-    """Studies beside each other, and each choice in rows of its own."""
-    study = Results(ResultTable(tmp_path / "rows.csv", COLUMNS), plan)
-    panels = report.side_by_side(
-        {"a": study, "b": study}, lambda study, data, i: (f", {i}", (data, i)), (1, 2)
-    )
-    lengths = ("short", "long")
-    expected = [f"{s}: {n} 8x8, {i}" for i in (1, 2) for n in lengths for s in "ab"]
-    assert list(panels) == expected
-    assert panels["b: long 8x8, 2"] == ("long 8x8", 2)
 
 
 # Tables -----------------------------------------------------------------------------------------
@@ -481,7 +310,6 @@ def test_a_table_keeps_its_rows(tmp_path):
     assert ("c", 4) in again and ("c", 5) not in again
     assert list(again) == [("a, b", "3"), ("c", "4")]
     assert again.select(method="c") == {("4",): 1.0}
-    assert len(again) == 2
 
 
 def test_a_row_that_was_cut_off_is_dropped(tmp_path):
@@ -500,77 +328,42 @@ def test_a_row_that_was_cut_off_is_dropped(tmp_path):
         assert path.read_bytes() == whole
 
 
-def test_bad_tables_and_rows_are_named(tmp_path):
-    path = tmp_path / "rows.csv"
-    table = ResultTable(path, ["k"])
-    table.add(1, value=2)
-    with pytest.raises(ValueError, match="already"):
-        table.add(1, value=3)
-    with pytest.raises(ValueError, match="must have a name for each"):
-        table.add(1, 2, value=3)
-    with pytest.raises(ValueError, match=r"\['m'\] must be among the columns"):
-        table.select(m=1)
-    with pytest.raises(ValueError, match="has the columns"):
-        ResultTable(path, ["method"])
-    path.write_text("k,value\n1\n")
-    with pytest.raises(ValueError, match="has not the columns"):
-        ResultTable(path, ["k"])
-
-
-def test_rows_are_sorted_in_one_step(tmp_path):
-    """Into the order asked for, after rows that it does not name; nothing is left behind."""
-    path = tmp_path / "rows.csv"
-    table = ResultTable(path, ["k"])
-    for k in (3, 9, 1, 2):
-        table.add(k, value=k / 8)
-    table.sort([(1,), (2,), (3,), (4,)])
-    assert list(table) == [("9",), ("1",), ("2",), ("3",)]
-    assert path.read_text() == "k,value\n9,1.125\n1,0.125\n2,0.25\n3,0.375\n"
-    assert list(ResultTable(path, ["k"])) == list(table)
-    table.add(5, value=0)
-    assert path.read_text().endswith("5,0.0\n") and list(tmp_path.iterdir()) == [path]
-
-
 # Kills ------------------------------------------------------------------------------------------
 
-JOBS = [Job("tiny", "PCA", k, seed, CONDITIONS) for seed in (0, 1) for k in range(2, 40)]
+JOBS = [Job("tiny", "PCA", k, seed, CONDITIONS[:4]) for seed in (0, 1) for k in range(2, 14)]
 
 
 def _work(path, n_jobs=1):
     run(JOBS, ResultTable(path, COLUMNS), "digits", TINY, n_jobs=n_jobs)
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """Return the table of a run in one process that nothing interrupted."""
-    path = tmp_path_factory.mktemp("rows") / "rows.csv"
-    _work(path)
-    return path.read_bytes()
-
-
+@pytest.mark.slow
 @pytest.mark.once
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_a_run_that_was_killed_goes_on_where_it_stopped(n_jobs, undisturbed, tmp_path):
-    """After kill -9 in mid-run, a second run ends with the table of an undisturbed one."""
+def test_a_run_that_was_killed_goes_on_where_it_stopped(tmp_path):
+    """After kill -9 in mid-run, a second run ends with the table of an undisturbed one, whatever
+    the number of processes."""
+    _work(tmp_path / "whole.csv")
+    undisturbed = (tmp_path / "whole.csv").read_bytes()
     path = tmp_path / "rows.csv"
-    child = multiprocessing.get_context("spawn").Process(target=_work, args=(path, n_jobs))
+    child = multiprocessing.get_context("spawn").Process(target=_work, args=(path,))
     child.start()
-    while not path.exists() or path.read_bytes().count(b"\n") < 20:
+    while not path.exists() or path.read_bytes().count(b"\n") < 9:
         time.sleep(0.01)
     os.kill(child.pid, signal.SIGKILL)
     child.join()
     done = path.read_bytes()
-    assert done.count(b"\n") < undisturbed.count(b"\n")
     # what was done is kept: each row is in the table of the undisturbed run, and is not redone
     rows = set(done[: done.rfind(b"\n") + 1].splitlines())
-    assert rows <= set(undisturbed.splitlines())
-    _work(path, n_jobs)
+    assert rows < set(undisturbed.splitlines())
+    _work(path, n_jobs=2)
     assert path.read_bytes() == undisturbed
 
 
+@pytest.mark.slow
 @pytest.mark.once
 def test_processes_write_rows_and_times(tmp_path):
-    """One time a fit, or a noise that a method is trained with, in the order of the jobs."""
+    """One time a fit, or a noise that a method is trained with, in the order of the jobs; errors
+    reach the caller."""
     noise = ("gaussian 0.04", "speckle 0.3")
     jobs = [Job("tiny", "PCA", k, 0, ("train", "classify 5")) for k in (5, 4, 3)]
     jobs.append(Job("tiny", "deep autoencoder, with noise", 2, 0, noise))
@@ -580,56 +373,29 @@ def test_processes_write_rows_and_times(tmp_path):
     assert [key[1:3] for key in table][::2] == [(job.method, str(job.k)) for job in jobs]
     assert [key[-1] for key in times] == ["fit", "fit", "fit", *noise]
     assert all(times[key] >= 0 for key in times)
-
-
-@pytest.mark.once
-def test_errors_of_processes_reach_the_caller(tmp_path):
-    """As they would from one process; a number of processes below 1 is refused."""
-    table = ResultTable(tmp_path / "rows.csv", COLUMNS)
-    jobs = [Job("tiny", "PCA", k, 0, ("blur 3",)) for k in (2, 3)]
-    with pytest.raises(ValueError, match="condition='blur 3' must be"):
-        run(jobs, table, "digits", TINY, n_jobs=2)
-    with pytest.raises(ValueError, match="n_jobs=0 must be at least 1"):
+    with pytest.raises(ValueError, match="condition='blur 3'"):
+        run([Job("tiny", "PCA", 2, 0, ("blur 3",))], table, "digits", TINY, n_jobs=2)
+    with pytest.raises(ValueError, match="n_jobs=0"):
         run(jobs, table, "digits", TINY, n_jobs=0)
 
 
 # What is committed ------------------------------------------------------------------------------
 
 
-def again(plan, methods, folder):
-    """Do some rows of a plan again, those of the smallest code and one seed; return both tables."""
-    k = plan.n_components[0]
-    short = next(iter(plan.versions))
-    some = plan._replace(methods=methods, noise_methods=(), n_components=(k,), seeds=plan.seeds[:1])
-    jobs = [job for job in some.jobs if job.data == short]
-    table = ResultTable(folder / "rows.csv", COLUMNS)
-    run(jobs, table, plan.dataset, plan.versions, options=plan.options)
-    return table, ResultTable(COMMITTED / f"{plan.name}.csv", COLUMNS)
-
-
-def check_again(tables):
-    table, committed = tables
-    assert len(table) > 4
-    for key in table:
-        if key in committed:
-            # accuracies are counted in examples, of which rounding may move a few
-            assert table[key] == pytest.approx(committed[key], rel=5e-3), key
-    assert sum(key in committed for key in table) > 4
-
-
+@pytest.mark.slow
 def test_rows_of_bundled_data_come_out_again(tmp_path):
-    """A miniature of the tables, by the same functions."""
+    """A miniature of the tables, by the same functions: accuracies are counted in examples, of
+    which rounding may move a few."""
     plan = default_plan("digits", n_short=30, n_long=60, n_test=40, n_components=(4,), seeds=(0,))
-    check_again(again(plan, ("PCA", "kernel PCA", "PCA + ridge"), tmp_path))
-
-
-def test_rows_of_the_paper_scale_come_out_again(tmp_path):
-    """The cheapest rows of the real table, if there are data."""
-    try:
-        report.load_dataset("mnist")
-    except (FileNotFoundError, OSError):
-        pytest.skip("needs MNIST in the folder AKPCA_DATA")
-    check_again(again(paper_plan(), ("PCA", "kernel PCA"), tmp_path))
+    plan = plan._replace(methods=("PCA", "kernel PCA", "PCA + ridge"), noise_methods=())
+    jobs = [job for job in plan.jobs if job.data == next(iter(plan.versions))]
+    table = ResultTable(tmp_path / "rows.csv", COLUMNS)
+    run(jobs, table, plan.dataset, plan.versions, options=plan.options)
+    committed = ResultTable(COMMITTED / f"{plan.name}.csv", COLUMNS)
+    both = [key for key in table if key in committed]
+    assert len(both) > 4
+    for key in both:
+        assert table[key] == pytest.approx(committed[key], rel=5e-3), key
 
 
 def test_verdicts_of_the_chapter_are_those_of_the_tables():

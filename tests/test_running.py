@@ -43,9 +43,7 @@ def tiny(tmp_path):
     }
     notebook = nbformat.v4.new_notebook()
     for tag, source in sources.items():
-        cell = nbformat.v4.new_code_cell(source)
-        cell.metadata["tags"] = [tag]
-        notebook.cells.append(cell)
+        notebook.cells.append(nbformat.v4.new_code_cell(source, metadata={"tags": [tag]}))
     nbformat.write(notebook, tmp_path / "tiny.ipynb")
     return tmp_path / "tiny.ipynb"
 
@@ -68,20 +66,14 @@ def nothing_runs(monkeypatch):
     ("kind", "text", "value"),
     [
         ("int", "10", 10),
-        ("float", "1e-3", 0.001),
         ("float", "3", 3.0),
-        ("bool", "True", True),
         ("bool", "no", False),
         ("str", "10", "10"),
-        ("tuple[int, ...]", "10, 20", [10, 20]),
-        ("tuple[int, ...]", "(10,)", [10]),
-        ("list[float]", "[1, 2.5]", [1.0, 2.5]),
+        ("tuple[int, ...]", "(10, 20)", [10, 20]),
         ("list[str]", "PCA, 'kernel PCA'", ["PCA", "kernel PCA"]),
-        ("list[int]", "[]", []),
         ("int | None", "None", None),
         ("int | None", "3", 3),
         ("dict", "{'a': 1}", {"a": 1}),
-        ("Any", "free text", "free text"),
     ],
 )
 def test_texts_become_values_of_the_declared_type(kind, text, value):
@@ -92,50 +84,24 @@ def test_texts_become_values_of_the_declared_type(kind, text, value):
 
 @pytest.mark.parametrize(
     ("kind", "text"),
-    [
-        ("int", "2.5"),
-        ("int", "ten"),
-        ("int", "True"),
-        ("float", "nan"),
-        ("float", "inf"),
-        ("float", "1,5"),
-        ("bool", "2"),
-        ("tuple[int, ...]", "10, x"),
-        ("int | None", "none"),
-    ],
+    [("int", "2.5"), ("float", "nan"), ("bool", "2"), ("tuple[int, ...]", "10, x")],
 )
 def test_a_wrong_type_is_named(kind, text):
-    message = f"p={text!r} must be of type {kind}"
-    with pytest.raises(UsageError, match=re.escape(message)):
+    with pytest.raises(UsageError, match=re.escape(f"p={text!r} must be of type {kind}")):
         to_value(parameter(kind), text)
 
 
-def test_lists_without_annotation_follow_the_default():
-    assert to_value(parameter("list", [1, 2]), "3,4") == [3, 4]
-    assert to_value(parameter("tuple", (1, 2.5)), "3,4") == [3.0, 4.0]
-    assert to_value(parameter("list", ["a"]), "3,4") == ["3", "4"]
-
-
 def test_values_of_a_sweep():
-    """Commas separate values, semicolons those that have commas."""
+    """Commas separate values, semicolons those that have commas; nothing is given twice or empty,
+    and no value is the default."""
     declared = {"k": parameter("int"), "s": parameter("str"), "t": parameter("tuple[int, ...]")}
     given = [("k", "5,10, 20"), ("s", "2, 5; 10"), ("t", "1,2;3")]
-    assert grid_values("n", declared, given) == {
-        "k": [5, 10, 20],
-        "s": ["2, 5", "10"],
-        "t": [[1, 2], [3]],
-    }
-    assert grid_values("n", declared, [("t", "1,2")]) == {"t": [[1, 2]]}
-
-
-@pytest.mark.parametrize("given", [[("k", "1,01")], [("k", "1"), ("k", "2")], [("k", ",")]])
-def test_nothing_is_given_twice_or_empty(given):
-    with pytest.raises(UsageError, match=r"given (twice|no value)"):
-        grid_values("n", {"k": parameter("int")}, given)
-
-
-def test_no_value_is_the_default():
-    assert run_values("n", {"k": parameter("int")}, []) == {}
+    expected = {"k": [5, 10, 20], "s": ["2, 5", "10"], "t": [[1, 2], [3]]}
+    assert grid_values("n", declared, given) == expected
+    assert run_values("n", declared, []) == {}
+    for wrong in ([("k", "1,01")], [("k", "1"), ("k", "2")], [("k", ",")]):
+        with pytest.raises(UsageError, match=r"given (twice|no value)"):
+            grid_values("n", declared, wrong)
 
 
 # ---------------------------------------------------------------------------- before anything
@@ -145,10 +111,8 @@ def test_no_value_is_the_default():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (["n_componets", "3"], ["no parameter 'n_componets' (did you mean 'n_components'?)"]),
-        (["zzz", "3"], ["no parameter 'zzz'. It has:"]),
-        (["n_components", "2.5"], ["n_components='2.5' must be of type int"]),
-        (["progress", "maybe"], ["must be of type bool (true or false)"]),
+        (["n_componets", "3"], "did you mean 'n_components'?"),
+        (["n_components", "2.5"], "n_components='2.5' must be of type int"),
     ],
 )
 def test_mistakes_are_found_before_anything_runs(
@@ -158,9 +122,8 @@ def test_mistakes_are_found_before_anything_runs(
     monkeypatch.chdir(tmp_path)
     assert command_line.main([command, "01", "-p", *given]) == 2
     message = capsys.readouterr().err
-    assert all(word in message for word in words)
-    for name in ("dataset", "n_components", "size of the code", "seed"):
-        assert name in message
+    for word in (words, "dataset", "n_components", "size of the code", "seed"):
+        assert word in message
     assert list(tmp_path.iterdir()) == []
 
 
@@ -168,87 +131,36 @@ def test_mistakes_are_found_before_anything_runs(
     ("arguments", "message"),
     [
         (["run", "99"], "no chapter '99'. There are:\n  00_start_here"),
-        (["run", "akpka"], "no chapter 'akpka' (did you mean 'akpca'?)"),
-        (["run", "nowhere/x.ipynb"], "there is no notebook nowhere/x.ipynb"),
-        (["run", "x.ipynb"], "no chapter 'x.ipynb'"),
-        (["sweep", "01"], "a sweep needs parameters"),
-        (["sweep", "01", "-p", "seed", "1", "--jobs", "0"], "--jobs 0 must be at least 1"),
+        (["run", "akpka"], "did you mean 'akpca'?"),
+        (["run", "nowhere/x.ipynb"], "nowhere/x.ipynb"),
+        (["sweep", "01"], "needs parameters"),
+        (["sweep", "01", "-p", "seed", "1", "--jobs", "0"], "--jobs 0"),
+        (["run", "01", "--out", "notebooks"], "--out notebooks would overwrite"),
     ],
 )
-def test_what_can_not_be_done_is_said(arguments, message, nothing_runs, capsys):
+def test_what_can_not_be_done_is_said(arguments, message, nothing_runs, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
     assert command_line.main(arguments) == 2
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.once
-def test_a_mistake_takes_no_time(tmp_path):
-    """Neither papermill nor a kernel is loaded to find it, and the exit code is the shell's."""
-    code = (
-        "import sys, akpca.__main__ as m; code = m.main(sys.argv[1:]); "
-        "print(*{'papermill', 'jupyter_client', 'matplotlib'} & set(sys.modules)); sys.exit(code)"
-    )
-    command = [sys.executable, "-c", code, "sweep", "09", "-p", "n_component", "5,10"]
-    result = subprocess.run(
-        command, cwd=tmp_path, env=environment(), capture_output=True, text=True
-    )
-    assert result.returncode == 2
-    assert "did you mean 'n_components'?" in result.stderr
-    assert result.stdout.split() == []
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"cells": []}', None])
-def test_other_files_are_no_notebooks_with_parameters(text, tmp_path, nothing_runs, capsys):
-    path = tmp_path / "x.ipynb"
-    path.write_text(text or json.dumps({"cells": [], "metadata": {}}))
-    assert command_line.main(["run", str(path)]) == 2
-    assert re.search("is not a notebook|no cell tagged 'parameters'", capsys.readouterr().err)
-
-
-@pytest.mark.parametrize("out", ["notebooks", "notebooks/01_pca.ipynb"])
-def test_a_chapter_never_overwrites_itself(out, nothing_runs, monkeypatch, capsys):
-    monkeypatch.chdir(ROOT)
-    assert command_line.main(["run", "01", "--out", out]) == 2
-    assert f"--out {out} would overwrite" in capsys.readouterr().err
-
-
-def test_a_scheduler_that_does_not_answer_is_named(tiny, tmp_path, monkeypatch, capsys):
+def test_what_is_not_there_is_named(tiny, tmp_path, monkeypatch, capsys):
+    """A scheduler that does not answer, papermill, and the chapters of a package without them."""
     pytest.importorskip("distributed")
     monkeypatch.setattr(sweeping, "CONNECT_SECONDS", 0.5)
     monkeypatch.chdir(tmp_path)
-    arguments = ["sweep", str(tiny), "-p", "k", "1", "--scheduler", "tcp://127.0.0.1:1"]
-    assert command_line.main(arguments) == 2
-    assert "no dask scheduler answers at tcp://127.0.0.1:1" in capsys.readouterr().err
-
-
-def test_without_papermill_there_is_advice(tiny, nothing_runs, monkeypatch, capsys):
+    address = "tcp://127.0.0.1:1"
+    assert command_line.main(["sweep", str(tiny), "-p", "k", "1", "--scheduler", address]) == 2
+    assert address in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "papermill", None)
     assert command_line.main(["run", str(tiny)]) == 2
     assert 'pip install "akpca[notebooks]"' in capsys.readouterr().err
+    monkeypatch.setattr(notebooks, "__file__", str(tmp_path / "a" / "b" / "rerun" / "n.py"))
+    assert command_line.main(["list"]) == 2
+    assert "clone of the repository" in capsys.readouterr().err
 
 
 # -------------------------------------------------------------------------- names and places
-
-
-@pytest.mark.parametrize("name", ["9", "09", "09_akpca", "09_akpca.ipynb"])
-def test_chapters_have_numbers_and_names(name):
-    assert running.find_notebook(name) == ROOT / "notebooks" / "09_akpca.ipynb"
-
-
-def test_a_path_is_a_notebook(tiny, monkeypatch):
-    monkeypatch.chdir(tiny.parent)
-    assert running.find_notebook("tiny.ipynb") == tiny
-    assert running.find_notebook(str(tiny)) == tiny
-
-
-def test_chapters_are_looked_for_here_or_missed_clearly(tmp_path, monkeypatch, capsys):
-    """A package without its repository has none; then the current folder is asked."""
-    monkeypatch.setattr(notebooks, "__file__", str(tmp_path / "site" / "akpca" / "rerun" / "n.py"))
-    monkeypatch.chdir(tmp_path)
-    assert command_line.main(["list"]) == 2
-    assert "clone of the repository" in capsys.readouterr().err
-    (tmp_path / "notebooks").mkdir()
-    (tmp_path / "notebooks" / "01_mine.ipynb").write_text("{}")
-    assert notebooks.chapters() == [tmp_path / "notebooks" / "01_mine.ipynb"]
 
 
 def test_two_runs_never_share_a_file():
@@ -264,9 +176,6 @@ def test_two_runs_never_share_a_file():
 def done_run(tiny, output, **values):
     """Write what papermill leaves of a run that went well."""
     notebook = json.loads(tiny.read_text())
-    notebook["cells"][2]["outputs"] = [
-        {"output_type": "execute_result", "data": {"application/json": {"third": 0.25}}}
-    ]
     injected = {"cell_type": "code", "source": "k = 3", "outputs": []}
     injected["metadata"] = {"tags": ["injected-parameters"]}
     notebook["cells"].insert(1, injected)
@@ -290,90 +199,54 @@ def test_only_a_complete_run_of_the_notebook_as_it_is_counts_as_done(tiny, tmp_p
     assert not running.is_done(task)
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_an_interrupt_keeps_what_was_done(error, tiny, tmp_path, monkeypatch):
+def test_an_interrupt_keeps_what_was_done(tiny, tmp_path, monkeypatch):
     """As a failure does, and an earlier output stays as it was."""
     papermill = pytest.importorskip("papermill")
 
     def interrupted(source, output, *_, **__):
         Path(output).write_text("half")
-        raise error
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(papermill, "execute_notebook", interrupted)
     task = running.Task(tiny, tmp_path / "runs" / "a.ipynb", {}, tmp_path)
     task.output.parent.mkdir()
     task.output.write_text("earlier")
-    with pytest.raises(error):
+    with pytest.raises(KeyboardInterrupt):
         running.run_task(task)
     found = {path.name: path.read_text() for path in task.output.parent.iterdir()}
     assert found == {"a.ipynb": "earlier", "a.failed.ipynb": "half"}
 
 
-def test_the_grid_has_all_combinations(tiny, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_grid_has_all_combinations(tiny):
     tasks = sweeping.grid_tasks(tiny, {"k": [1, 2], "seed": [0, 1, 2]}, Path("out"))
-    assert [tuple(task.values.values()) for task in tasks] == [
-        (k, seed) for k in (1, 2) for seed in (0, 1, 2)
-    ]
+    combinations = [(k, seed) for k in (1, 2) for seed in (0, 1, 2)]
+    assert [tuple(task.values.values()) for task in tasks] == combinations
     assert len({task.output for task in tasks}) == 6
-    assert all(task.output.parent == tmp_path / "out" for task in tasks)
-    assert tasks[0].label == "tiny k=1 seed=0"
 
 
-# ------------------------------------------------------------------------------ list
-
-
-def test_list_has_every_chapter_with_question_and_parameters(capsys):
+def test_list_has_every_chapter_and_explains_the_parameters_of_one(capsys):
     assert command_line.main(["list"]) == 0
     text = capsys.readouterr().out
-    for path in (ROOT / "notebooks").glob("*.ipynb"):
-        assert path.name in text
+    assert all(path.name in text for path in (ROOT / "notebooks").glob("*.ipynb"))
     assert "How does one get back from a code to an image?" in text
-    assert "n_components=10" in text
-
-
-def test_list_of_one_chapter_explains_its_parameters(capsys):
     assert command_line.main(["list", "9"]) == 0
     assert re.search(r"n_components +int +10 +size of the code\n", capsys.readouterr().out)
 
 
-# ------------------------------------------------------------------------------------- figure
-
-
-def test_the_figure_has_a_panel_for_each_number(tmp_path):
-    """Numbers are drawn over the first parameter, texts and lists are not."""
-    rows = [
+@pytest.mark.parametrize("swept", [["seed"], ["name"], ["k", "name", "seed"]])
+def test_the_figure_of_a_sweep(swept, tmp_path):
+    """Any parameter can be the axis; numbers are drawn, texts and lists are not."""
+    frame = pd.DataFrame(
         dict(chapter="c", k=k, name=name, seed=seed, error=1 / (k + seed), text="a", all=[1])
-        for k in (1, 2, 3)
-        for name in ("a", "b, c")
+        for k in (1, 2)
+        for name in ("a", None)
         for seed in (0, 1)
-    ]
-    frame = pd.DataFrame(rows)
+    )
     names = figure.drawable_results(frame, ["k", "name", "seed"])
     assert names == ["error"]
     path = tmp_path / "figure.png"
-    assert figure.draw_sweep(frame, ["k", "name", "seed"], names, path) == ["error"]
+    assert figure.draw_sweep(frame, swept, names, path) == names
     assert path.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize("swept", [["seed"], ["name"], ["name", "k"]])
-def test_any_parameter_can_be_the_axis(swept, tmp_path):
-    frame = pd.DataFrame([dict(k=k, name=n, seed=k, x=1.0) for k in (1, 2) for n in ("a", None)])
-    assert figure.draw_sweep(frame, swept, ["x"], tmp_path / "figure.png") == ["x"]
-
-
-# -------------------------------------------------------------------------------------- import
-
-
-@pytest.mark.once
-def test_importing_the_package_stays_light():
-    """What only re-running needs is loaded when it is needed."""
-    code = "import sys, akpca; print(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    loaded = {name.partition(".")[0] for name in run.stdout.split()}
-    assert "akpca" in loaded, run.stderr
-    heavy = {"matplotlib", "dask", "distributed", "papermill", "nbformat", "nbconvert", "IPython"}
-    assert not loaded & (heavy | {"numba", "sphinx", "jupyter_client", "multiprocessing.pool"})
 
 
 # -------------------------------------------------------------------------- with real kernels
@@ -383,40 +256,26 @@ def environment():
     return os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 
 
-def python(folder, *arguments):
-    command = [sys.executable, *map(str, arguments)]
-    return subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True)
-
-
 def call(folder, *arguments):
-    return python(folder, "-m", "akpca", *arguments)
+    command = [sys.executable, "-m", "akpca", *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True)
 
 
 @pytest.mark.notebook
 def test_run_prints_where_the_output_is(tiny, tmp_path):
-    """From any folder, which is made, with lists among the parameters."""
-    folder = tmp_path / "elsewhere"
-    folder.mkdir()
-    result = call(folder, "run", tiny, "-p", "k", "3", "-p", "sizes", "4,5", "--out", "new/runs")
+    """From any folder, which is made, with lists among the parameters; what a run that failed has
+    done is kept under another name, with exit code 1."""
+    result = call(tmp_path, "run", tiny, "-p", "k", "3", "-p", "sizes", "4,5", "--out", "new/runs")
     assert result.returncode == 0, result.stderr
-    output = folder / result.stdout.strip().splitlines()[-1].rpartition(": ")[2]
-    assert output.parent == folder / "new" / "runs"
-    assert [path.name for path in output.parent.iterdir()] == [output.name]
+    output = tmp_path / result.stdout.strip().splitlines()[-1].rpartition(": ")[2]
+    assert [path.name for path in (tmp_path / "new" / "runs").iterdir()] == [output.name]
     row = results(output).iloc[0]
     assert (row["chapter"], row["k"], row["sizes"]) == ("tiny", 3, [4, 5])
     assert (row["third"], row["total"]) == (1 / 6, 9)
-    assert "100%" in result.stderr
-
-
-@pytest.mark.notebook
-def test_what_a_failed_run_has_done_is_kept(tiny, tmp_path):
-    """Under a name that is not that of a complete run, with exit code 1."""
     result = call(tmp_path, "run", tiny, "-p", "k", "99", "--out", "runs", "--quiet")
     assert result.returncode == 1
     assert "k is 99" in result.stderr
-    assert "runs/tiny-k=99.failed.ipynb" in result.stderr
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["tiny-k=99.failed.ipynb"]
-    assert results(tmp_path / "runs").empty
 
 
 def wait_for(condition, seconds=120):
@@ -429,23 +288,23 @@ def wait_for(condition, seconds=120):
 @pytest.mark.notebook
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
 def test_a_killed_sweep_goes_on_and_ends_with_the_same_table(tiny, tmp_path):
-    """Three of six runs are there after kill -9; a second call does the other three only."""
-    arguments = ["sweep", tiny, "-p", "k", "1,2", "-p", "seed", "0,1,2", "-p", "pause", "1"]
+    """Two of four runs are there after kill -9; a second call does the other two only."""
+    arguments = ["sweep", tiny, "-p", "k", "1,2", "-p", "seed", "0,1", "-p", "pause", "1"]
     out = tmp_path / "killed"
     command = [sys.executable, "-m", "akpca", *map(str, arguments), "--out", str(out)]
     process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL)
-    # A run is over when its file is in its place, and the fourth one is then under way.
-    wait_for(lambda: len(list(out.glob("[!.]*.ipynb"))) == 3 and list(out.glob(".*~*.ipynb")))
+    # A run is over when its file is in its place, and the next one is then under way.
+    wait_for(lambda: len(list(out.glob("[!.]*.ipynb"))) == 2 and list(out.glob(".*~*.ipynb")))
     process.kill()
     process.wait()
     time.sleep(3)  # nobody goes on without the parent
     done = {path: path.stat().st_mtime_ns for path in out.glob("[!.]*.ipynb")}
-    assert len(done) == 3
+    assert len(done) == 2
     assert not list(out.glob("*.csv"))
 
     result = call(tmp_path, *arguments, "--out", out)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "6 runs, 3 done already" in result.stdout
+    assert "4 runs, 2 done already" in result.stdout
     assert {path: path.stat().st_mtime_ns for path in done} == done
     assert not list(out.glob(".*"))
 
@@ -454,7 +313,7 @@ def test_a_killed_sweep_goes_on_and_ends_with_the_same_table(tiny, tmp_path):
     name = "tiny-k-seed-pause.csv"
     assert (out / name).read_bytes() == (whole / name).read_bytes()
     table = pd.read_csv(out / name)
-    assert table["third"].tolist() == [1 / (k + seed + 3) for k in (1, 2) for seed in (0, 1, 2)]
+    assert table["third"].tolist() == [1 / (k + seed + 3) for k in (1, 2) for seed in (0, 1)]
     assert (out / name).with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -464,7 +323,6 @@ def test_the_others_go_on_when_a_run_fails(tiny, tmp_path):
     arguments = ["sweep", tiny, "-p", "k", "99,1", "--out", "runs"]
     result = call(tmp_path, *arguments)
     assert result.returncode == 1
-    assert "k=99  FAILED" in result.stdout
     assert "1 of 2 runs failed" in result.stdout
     assert pd.read_csv(tmp_path / "runs" / "tiny-k.csv")["k"].tolist() == [1]
     assert "2 runs, 1 done already" in call(tmp_path, *arguments).stdout
@@ -482,45 +340,17 @@ def test_a_dask_cluster_does_the_same(tiny, tmp_path, monkeypatch):
     assert pd.read_csv("runs/tiny-seed.csv")["third"].tolist() == [1 / 4, 1 / 5]
 
 
-# -------------------------------------------------------------------------------- own data
-
-FEW = dict(n_train=20, n_test=10)
-SMALL = {
-    "01_pca": dict(FEW, n_components=5),
-    "03_centering": FEW,
-    "05_gha": dict(FEW, n_components=3),
-    "08_preimages": dict(FEW, n_components=5),
-    "09_akpca": dict(FEW, n_components=5, n_components_curve=5, n_epochs=2, step=1),
-    "10_ds_akpca": dict(FEW, n_components=3, n_landmarks=64, n_epochs=1, step=1),
-}
-ONE_CLASS = dict(n_train=100, n_test=50)
-# Labelled images of one's own are what the bundled digits are, on which every chapter runs.
-OWN = [("08_preimages", True), *((chapter, False) for chapter in SMALL)]
-
-
 @pytest.mark.notebook
-@pytest.mark.parametrize(
-    ("chapter", "complete"),
-    OWN,
-    ids=[f"{c}-{'complete' if full else 'numbers'}" for c, full in OWN],
-)
-def test_own_data_run_through_chapters(chapter, complete, tmp_path):
+@pytest.mark.parametrize("complete", [True, False])
+def test_own_data_run_through_a_chapter(complete, tmp_path):
     """A file of 500 x 64 numbers will do, with or without labels and an image shape."""
     digits = load_dataset("digits").subset(np.arange(500))
     arrays = dict(y=digits.y, image_shape=digits.image_shape) if complete else {}
     np.savez(tmp_path / "mine.npz", X=digits.X, **arrays)
-    given = SMALL[chapter] | ({} if complete else ONE_CLASS)
-    given["dataset"] = "mine.npz"  # relative to the folder in which the command is called
+    # relative to the folder in which the command is called
+    given = dict(n_train=20, n_test=10, n_components=5, dataset="mine.npz")
     options = [part for pair in given.items() for part in ("-p", *pair)]
-    result = call(tmp_path, "run", chapter, *options, "--quiet")
+    result = call(tmp_path, "run", "08", *options, "--quiet")
     assert result.returncode == 0, result.stderr
-    (output,) = (tmp_path / "runs").iterdir()
-    cells = nbformat.read(output, as_version=4).cells
-    said = "".join(o.get("text", "") for cell in cells for o in cell.get("outputs", []))
-    assert ("mine.npz has no labels y" in said) == (not complete)
-    assert ("mine.npz has no image_shape" in said) == (not complete)
-    row = results(output).iloc[0]
-    assert row["chapter"] == chapter
-    errors = row.filter(like="error").to_numpy(float)
-    assert len(errors) >= 2
-    assert np.isfinite(errors).all()
+    row = results(tmp_path / "runs").iloc[0]
+    assert np.isfinite(row.filter(like="error").to_numpy(float)).all()

@@ -33,9 +33,9 @@ def test_lists_in_words():
     scores = {"a": 0.3, "b": 0.1, "c": 0.2}
     assert ranking(scores) == "b (0.10), c (0.20) and a (0.30)"
     assert ranking(scores, form=".1f", largest_first=True) == "a (0.3), c (0.2) and b (0.1)"
-    assert [enumerated("a"), enumerated("ab", last="or"), enumerated(iter("abc"))] == [
+    assert [enumerated("a"), enumerated("ab"), enumerated(iter("abc"))] == [
         "a",
-        "a or b",
+        "a and b",
         "a, b and c",
     ]
 

@@ -499,26 +499,27 @@ def plot_clouds(X: np.ndarray, y: np.ndarray, codes: Mapping[str, np.ndarray]) -
 
 
 def plot_geometry(
-    encode: Function, X: np.ndarray, y: np.ndarray, *, n_components: int = 3, title="component {}"
+    encode: Function, X: np.ndarray, y: np.ndarray, *, n_components: int = 3
 ) -> Canvas:
     """Draw each component of a code over the plane.
 
     A component of PCA is a linear function, whose contours are parallel lines; those of a
-    non-linear method bend. `encode` maps points (m, 2) to codes (m, n_components or more), `X` and
-    `y` are as in :func:`plot_contours`, and `title` has a place for the component's number.
+    non-linear method bend. `encode` maps points (m, 2) to codes (m, n_components or more); `X` and
+    `y` are as in :func:`plot_contours`.
     """
-    functions = {title.format(j + 1): lambda Z, j=j: encode(Z)[:, j] for j in range(n_components)}
+    functions = {f"component {j + 1}": lambda Z, j=j: encode(Z)[:, j] for j in range(n_components)}
     return plot_contours(functions, X, y)
 
 
 def plot_weight_paths(
-    cloud: np.ndarray, axis: np.ndarray, paths: Mapping[str, np.ndarray], *, radius: float = 2.3
+    cloud: np.ndarray, axis: np.ndarray, paths: Mapping[str, np.ndarray]
 ) -> Figure:
     """Draw where the weights of a neuron go, in the plane of the data, and how long they are.
 
     `cloud`, shape (n, 2), are the samples and `axis`, shape (2,), is their first component. `paths`
-    maps a name to weights after each sample, shape (n + 1, 2); what leaves the `radius` is cut off.
+    maps a name to weights after each sample, shape (n + 1, 2); what is longer than 2.3 is cut off.
     """
+    radius = 2.3
     fig, (plane, lengths) = plt.subplots(1, 2, figsize=(9.6, 4.0), width_ratios=(1, 1.25))
     plane.scatter(*cloud.T, s=6, color="0.72", linewidth=0)
     plane.add_patch(plt.Circle((0, 0), 1, fill=False, color="0.35", linestyle="--"))
@@ -589,16 +590,13 @@ def plot_bands(
     xlabel: str,
     ylabel: str,
     log: str = "",
-    styles: Mapping[str, dict] = METHOD_STYLES,
-    ax: Axes | None = None,
 ) -> Axes:
     """Draw medians as :func:`plot_curves` does, with bands from the least value to the largest.
 
     `runs` maps a name to values of shape (n_runs, n_points).
     """
     medians = {name: np.median(values, axis=0) for name, values in runs.items()}
-    options = {"xlabel": xlabel, "ylabel": ylabel, "log": log, "styles": styles}
-    ax = plot_curves(x, medians, ax=ax, **options)
+    ax = plot_curves(x, medians, xlabel=xlabel, ylabel=ylabel, log=log)
     for line, values in zip(ax.get_lines(), runs.values(), strict=True):
         ends = np.min(values, axis=0), np.max(values, axis=0)
         ax.fill_between(x, *ends, color=line.get_color(), alpha=0.15, linewidth=0)
@@ -802,7 +800,6 @@ def plot_pass_panels(
     *,
     ylabel: str = "excess relative error",
     yscale: str = "log",
-    lines: Mapping[str, float] | None = None,
     n_columns: int = 2,
 ) -> Figure:
     """Draw results after passes in panels with one legend: medians, and bands over all seeds.
@@ -814,8 +811,6 @@ def plot_pass_panels(
         ones, of runs that diverged, count in the median, but no band is drawn for them.
     ylabel, yscale : str
         Of all panels, which share their axis.
-    lines : mapping of str to float, default=None
-        Label -> height of a horizontal line in all panels.
     n_columns : int, default=2
         Panels beside each other.
     """
@@ -835,17 +830,13 @@ def plot_pass_panels(
             if len(kept) and len(passes) > 1:
                 bounds = kept.min(axis=0), kept.max(axis=0)
                 ax.fill_between(passes, *bounds, color=color, alpha=0.12, linewidth=0)
-        for label, height in (lines or {}).items():
-            handles[label] = ax.axhline(height, color="#777777", linewidth=1, linestyle=(0, (6, 3)))
-            ax.annotate(label, (1, height), xycoords=("axes fraction", "data"), ha="right")
         ax.set(title=title, xlabel="passes", xscale="log", yscale=yscale)
         plain_ticks(ax)
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
     for ax in axes[:, 0]:
         ax.set_ylabel(ylabel)
-    named = {name: handle for name, handle in handles.items() if name not in (lines or {})}
-    fig.legend(named.values(), named.keys(), loc="outside lower center", ncols=5, fontsize=9)
+    fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, fontsize=9)
     return fig
 
 
@@ -1009,7 +1000,7 @@ def plot_paths(objective: Callable, paths: Mapping[str, np.ndarray]) -> Figure:
     return fig
 
 
-def plot_skeletons(panels: Mapping[str, Mapping[str, np.ndarray]], *, turn: float = 50.0) -> Figure:
+def plot_skeletons(panels: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
     """Draw bodies as lines, several on top of each other in a panel.
 
     Parameters
@@ -1017,15 +1008,13 @@ def plot_skeletons(panels: Mapping[str, Mapping[str, np.ndarray]], *, turn: floa
     panels : mapping of str to mapping of str to ndarray of shape (n_bones, 2, 3)
         Title of a panel -> name of a body -> where its bones start and end, the second coordinate
         upwards. The first body of a panel is black and thick, the second red and thin.
-    turn : float, default=50
-        Degrees between the direction from which they are seen and the third axis.
     """
-    bodies = [_seen(bones, turn) for panel in panels.values() for bones in panel.values()]
+    bodies = [_seen(bones) for panel in panels.values() for bones in panel.values()]
     low, high = np.min(bodies, axis=(0, 1, 2)), np.max(bodies, axis=(0, 1, 2))
     width = 0.6 + 3.4 * (high[0] - low[0]) / (high[1] - low[1])
     fig, axes = plt.subplots(1, len(panels), figsize=(width * len(panels), 4), squeeze=False)
     for ax, (title, panel) in zip(axes[0], panels.items(), strict=True):
-        _draw_bodies(ax, panel, turn, (low, high))
+        _draw_bodies(ax, panel, (low, high))
         ax.set_title(title, loc="center", fontsize=10)
     lines = {
         name: line
@@ -1036,19 +1025,19 @@ def plot_skeletons(panels: Mapping[str, Mapping[str, np.ndarray]], *, turn: floa
     return fig
 
 
-def _seen(bones: np.ndarray, turn: float) -> np.ndarray:
+def _seen(bones: np.ndarray) -> np.ndarray:
     """Return both ends of bones, shape (n_bones, 2, 2), as they are seen from the side."""
-    angle = np.deg2rad(turn)
+    angle = np.deg2rad(50)  # between the direction from which they are seen and the third axis
     sideways = np.cos(angle) * bones[..., 0] + np.sin(angle) * bones[..., 2]
     return np.stack([sideways, bones[..., 1]], axis=-1)
 
 
-def _draw_bodies(ax: Axes, bodies: Mapping[str, np.ndarray], turn: float, limits) -> None:
+def _draw_bodies(ax: Axes, bodies: Mapping[str, np.ndarray], limits) -> None:
     (left, bottom), (right, top) = limits
     margin = 0.04 * (top - bottom)
     looks = ({"color": BLACK, "linewidth": 2.6}, {"color": RED, "linewidth": 1.4})
     for (name, bones), look in zip(bodies.items(), looks, strict=False):
-        x, y = _seen(bones, turn).transpose(2, 1, 0)  # a line for each bone
+        x, y = _seen(bones).transpose(2, 1, 0)  # a line for each bone
         lines = ax.plot(x, y, solid_capstyle="round", **look)
         lines[0].set_label(name)
     ax.set(xlim=(left - margin, right + margin), ylim=(bottom - margin, top + margin))
@@ -1057,15 +1046,13 @@ def _draw_bodies(ax: Axes, bodies: Mapping[str, np.ndarray], turn: float, limits
     ax.grid(False)
 
 
-def animate_skeletons(
-    motions: Mapping[str, Mapping[str, np.ndarray]], *, turn: float = 50.0, milliseconds: int = 120
-) -> bytes:
+def animate_skeletons(motions: Mapping[str, Mapping[str, np.ndarray]]) -> bytes:
     """Return a moving picture, as PNG: panels of bodies, as in :func:`plot_skeletons`.
 
     `motions` maps a title to name -> bones in every frame, shape (n_frames, n_bones, 2, 3). What
     can't show a moving PNG shows its first frame.
     """
-    bodies = [_seen(bones, turn) for panel in motions.values() for bones in panel.values()]
+    bodies = [_seen(bones) for panel in motions.values() for bones in panel.values()]
     low, high = np.min(bodies, axis=(0, 1, 2, 3)), np.max(bodies, axis=(0, 1, 2, 3))
     width = 0.4 + 2.6 * (high[0] - low[0]) / (high[1] - low[1])
     size = {"figsize": (width * len(motions), 3.2), "dpi": 70}
@@ -1075,7 +1062,7 @@ def animate_skeletons(
         for ax, (title, panel) in zip(axes[0], motions.items(), strict=True):
             ax.clear()
             now = {name: bones[frame] for name, bones in panel.items()}
-            _draw_bodies(ax, now, turn, (low, high))
+            _draw_bodies(ax, now, (low, high))
             ax.set_title(title, loc="center", fontsize=10)
         fig.canvas.draw()
         picture = Image.fromarray(np.asarray(fig.canvas.buffer_rgba())).convert("RGB")
@@ -1085,7 +1072,7 @@ def animate_skeletons(
         )
     plt.close(fig)
     file = BytesIO()
-    more = {"save_all": True, "append_images": pictures[1:], "duration": milliseconds, "loop": 0}
+    more = {"save_all": True, "append_images": pictures[1:], "duration": 120, "loop": 0}
     # with fewer bits, as for few colours, Pillow 10.3 can't write several frames
     pictures[0].save(file, format="PNG", optimize=True, bits=8, **more)
     return file.getvalue()

@@ -68,10 +68,10 @@ def table(
     return Sentences("\n".join("| " + " | ".join(line) + " |" for line in [columns, marks, *lines]))
 
 
-def enumerated(items: Iterable[str], *, last: str = "and") -> str:
+def enumerated(items: Iterable[str]) -> str:
     """Return "a", "a and b" or "a, b and c"."""
     *others, final = items
-    return f"{', '.join(others)} {last} {final}" if others else final
+    return f"{', '.join(others)} and {final}" if others else final
 
 
 def compare(

@@ -17,16 +17,15 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from math import prod
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
@@ -384,43 +383,36 @@ class Row(NamedTuple):
 Options = Mapping[str | tuple[str, str], Mapping[str, Any]]
 
 
-class _Worker:
-    """Does jobs; the split of the last one is kept for the next."""
+# The split of the last job is kept for the next.
+_kept_split = lru_cache(maxsize=1)(load_split)
 
-    def __init__(self, dataset: str, versions: Mapping[str, Version], options: Options) -> None:
-        self.dataset, self.versions, self.options = dataset, versions, options
-        self._current, self._split = None, None
 
-    def rows(self, job: Job) -> Iterator[Row]:
-        """Yield the results of a job as they come."""
-        if (job.data, job.seed) != self._current:
-            version = self.versions[job.data]
-            self._split = load_split(self.dataset, version, random_state=job.seed)
-            self._current = job.data, job.seed
-        with one_blas_thread():
-            for conditions in self._fits(job):
-                yield from self._fit(job, self._split, conditions)
+def _rows(job: Job, dataset: str, version: Version, options: Options) -> list[Row]:
+    """Return the results of a job."""
+    split = _kept_split(dataset, version, random_state=job.seed)
+    # one fitted model for all conditions, unless the method learns from its noise
+    each = [(c,) for c in job.conditions] if job.method in NOISE_METHODS else [job.conditions]
+    with one_blas_thread():
+        return [row for conditions in each for row in _fit(job, split, conditions, options)]
 
-    def _fits(self, job: Job) -> Iterable[tuple[str, ...]]:
-        """Return the conditions that one fitted model is judged under, for each model."""
-        return [(c,) for c in job.conditions] if job.method in NOISE_METHODS else [job.conditions]
 
-    def _fit(self, job: Job, split: Split, conditions: tuple[str, ...]) -> Iterator[Row]:
-        options = self.options.get((job.method, job.data), self.options.get(job.method, {}))
-        if job.method in NOISE_METHODS:
-            kind, level = conditions[0].split()
-            model = NOISE_METHODS[job.method](job.k, job.seed, kind, float(level))
-        else:
-            model = METHODS[job.method](job.k, job.seed)
-        start = time.process_time()
-        model.set_params(**options).fit(split.X)
-        seconds = time.process_time() - start
-        codes = cache(lambda: model.transform(split.X_test))
-        for condition in conditions:
-            value = evaluate(model, split, condition, random_state=job.seed, codes=codes)
-            # six digits: the others are not the same on another machine
-            yield Row(job, condition, float(f"{value:.6g}"), seconds)
-            seconds = None
+def _fit(job: Job, split: Split, conditions: tuple[str, ...], options: Options) -> Iterator[Row]:
+    """Fit the model of a job, and yield its results under some conditions."""
+    if job.method in NOISE_METHODS:
+        kind, level = conditions[0].split()
+        model = NOISE_METHODS[job.method](job.k, job.seed, kind, float(level))
+    else:
+        model = METHODS[job.method](job.k, job.seed)
+    start = time.process_time()
+    model.set_params(**options.get((job.method, job.data), options.get(job.method, {})))
+    model.fit(split.X)
+    seconds = time.process_time() - start
+    codes = cache(lambda: model.transform(split.X_test))
+    for condition in conditions:
+        value = evaluate(model, split, condition, random_state=job.seed, codes=codes)
+        # six digits: the others are not the same on another machine
+        yield Row(job, condition, float(f"{value:.6g}"), seconds)
+        seconds = None
 
 
 def run(
@@ -434,7 +426,7 @@ def run(
     times: ResultTable | None = None,
     verbose: bool = False,
 ) -> None:
-    """Do what is missing in the table, and write each row as it comes.
+    """Do what is missing in the table, and write the rows of each job as they come.
 
     In the end rows are in the order of the jobs, however many processes there were, and whatever
     interrupted an earlier run. All arithmetic is done by one thread of a process.
@@ -451,7 +443,7 @@ def run(
         Method, or pair of method and version -> parameters of its estimator that replace those of
         `METHODS`.
     n_jobs : int, default=1
-        Number of processes. A script needs ``if __name__ == "__main__"`` for more than one.
+        Number of processes.
     times : ResultTable, default=None
         Where to write the CPU seconds of each fit, with 'fit' or its noise as the condition.
     verbose : bool, default=False
@@ -464,12 +456,8 @@ def run(
         conditions = tuple(c for c in job.conditions if (*job[:4], c) not in table)
         if conditions:
             missing.append(job._replace(conditions=conditions))
-    work = dataset, versions, options or {}
-    if n_jobs == 1:
-        worker = _Worker(*work)
-        rows = (row for job in missing for row in worker.rows(job))
-    else:
-        rows = _in_processes(missing, n_jobs, work)
+    work = (delayed(_rows)(job, dataset, versions[job.data], options or {}) for job in missing)
+    rows = (row for done in Parallel(n_jobs, return_as="generator")(work) for row in done)
     total = sum(len(job.conditions) for job in missing)
     for row in progress_bar(rows, shown=verbose, desc="experiments", unit="row", total=total):
         if times is not None and row.seconds is not None and row.fit_key not in times:
@@ -478,58 +466,6 @@ def run(
     table.sort((*job[:4], condition) for job in jobs for condition in job.conditions)
     if times is not None:
         times.sort((*job[:4], c) for job in jobs for c in ("fit", *job.conditions))
-
-
-def _in_processes(jobs: Sequence[Job], n_jobs: int, work: tuple) -> Iterator[Row]:
-    """Yield rows as processes send them; a process that is done with a job gets the next.
-
-    Each process has a pipe of its own, whose other end no one else holds. So it ends when this
-    process does, even by a kill.
-    """
-    context, waiting = get_context("spawn"), iter(jobs)
-    processes, pipes = [], []
-    try:
-        for job in (job for _, job in zip(range(n_jobs), waiting, strict=False)):
-            ours, theirs = context.Pipe()
-            processes.append(context.Process(target=_serve, args=(theirs, work), daemon=True))
-            processes[-1].start()
-            theirs.close()
-            ours.send(job)
-            pipes.append(ours)
-        while pipes:
-            for pipe in wait(pipes):
-                answer = pipe.recv()
-                if isinstance(answer, Row):
-                    yield answer
-                elif isinstance(answer, Exception):
-                    raise answer
-                elif (job := next(waiting, None)) is not None:
-                    pipe.send(job)
-                else:
-                    pipes.remove(pipe)
-                    pipe.close()
-    finally:
-        for pipe in pipes:
-            pipe.close()
-        for process in processes:
-            process.terminate()
-            process.join()
-
-
-def _serve(pipe: Connection, work: tuple) -> None:
-    """Do the jobs that come through a pipe: send rows, then None, or the error that ended it."""
-    worker = _Worker(*work)
-    try:
-        while True:
-            job = pipe.recv()
-            try:
-                for row in worker.rows(job):
-                    pipe.send(row)
-                pipe.send(None)
-            except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
-                pipe.send(error)
-    except (EOFError, ConnectionError):
-        pass  # the other end is closed: there is nobody to work for
 
 
 # Plans ------------------------------------------------------------------------------------------
@@ -799,13 +735,13 @@ class Results(NamedTuple):
             clean |= dict.fromkeys(self.plan.noise_methods, np.array([]))
         return {m: [clean[m], *(self.value(data, k, m, c) for c in levels)] for m in clean}
 
-    def relative(self, condition: str, *, to: str = "PCA") -> dict[str, float]:
-        """Return method -> mean error over that of another, over versions and sizes of codes."""
+    def relative(self, condition: str) -> dict[str, float]:
+        """Return method -> mean error over that of PCA, over versions and sizes of codes."""
         means = {
             m: np.array([np.mean(self.value(*at, m, condition)) for at in self.everywhere])
             for m in self.plan.methods
         }
-        return {m: float(np.mean(means[m] / means[to])) for m in means}
+        return {m: float(np.mean(means[m] / means["PCA"])) for m in means}
 
     def below(self, first: str, others, condition: str, places) -> list[Comparison]:
         """Return the comparisons that a method is below others, in places: versions and sizes."""

@@ -1,4 +1,4 @@
-"""The command line: ``python -m akpca run``, ``sweep``, ``list`` and ``doctor``.
+"""The command line: ``python -m akpca run``, ``sweep`` and ``list``.
 
     python -m akpca list                                   # chapters and their parameters
     python -m akpca run 01 -p dataset digits -p n_components 3
