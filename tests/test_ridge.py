@@ -168,7 +168,8 @@ def test_search_lets_no_error_grow(steps):
 
 
 def test_search_of_a_linear_decoder_reaches_pca():
-    """With PCA's codes as regressors, the least errors are PCA's, from any codes."""
+    """With PCA's codes as regressors, the least errors are PCA's, from any codes, and in few steps,
+    whose lengths are then right."""
     X = gaussian(200)
     X -= X.mean(axis=0)
     linear = pca(X, 3)
@@ -176,9 +177,19 @@ def test_search_of_a_linear_decoder_reaches_pca():
     Y /= Y.std(axis=0)
     decoder = RidgeDecoder.fit(Y, X, 20, np.inf, np.random.RandomState(0))
     begin = np.random.default_rng(1).standard_normal(Y.shape)
-    _, errors = decoder.search(begin, X, 30, decoder.slopes(Y))
+    _, errors = decoder.search(begin, X, 4, decoder.slopes(Y))
     expected = np.sum((X - linear.reconstruct(X)) ** 2, axis=1)
     np.testing.assert_allclose(errors, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_standardised_codes_have_mean_0_variance_1_and_no_correlation():
+    """Whatever their mean and their correlations are; and codes that do not vary do no harm."""
+    rng = np.random.default_rng(0)
+    Y = 5 + rng.standard_normal((50, 3)) @ rng.standard_normal((3, 3))
+    T = ridge_autoencoder._standardised(Y)
+    np.testing.assert_allclose(T.mean(axis=0), 0, atol=1e-9)
+    np.testing.assert_allclose(T.T @ T / 50, np.eye(3), atol=1e-6)
+    assert np.isfinite(ridge_autoencoder._standardised(np.ones((5, 2)))).all()
 
 
 def test_codes_are_those_with_the_least_error():
