@@ -19,7 +19,9 @@ SETTINGS = [
     NystromKernelPCA(preimage="ridge"),
     NystromKernelPCA(kernel="linear", sampling="kmeans", center=False),
     IncrementalKernelPCA(preimage="ridge", block_size=25),
-    IncrementalKernelPCA(kernel="poly", degree=2, budget=20, center=False, preimage="eigenvector"),
+    IncrementalKernelPCA(
+        kernel="poly", degree=2, coef0=0, budget=20, center=False, preimage="eigenvector"
+    ),
     GeneralizedHebbian(n_passes=2),
     KernelHebbian(n_passes=2, preimage="ridge"),
     KernelHebbian(n_passes=1, kernel="poly", center=False),

@@ -49,7 +49,7 @@ def samples(draw):
 @every_setting
 @examples(12)
 @given(X=samples(), n_components=st.integers(1, 4))
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_any_finite_input_is_fitted_or_refused(estimator, X, n_components):
     """Codes and decoded samples are finite and of the promised shape and type, or there is a
     ValueError; the input stays as it was."""
