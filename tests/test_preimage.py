@@ -588,7 +588,7 @@ def test_no_code_no_inverse():
 def test_chi2_does_not_apply_to_codes(kernel, X):
     """The learned inverse uses the same kernel on codes, which may be negative: refused at fit,
     with the decoder to use instead."""
-    with pytest.raises(ValueError, match=r"fit_inverse_transform=True applies kernel=.*chi2 takes"):
+    with pytest.raises(ValueError, match="chi2"):
         KernelPCA(2, kernel=kernel, fit_inverse_transform=True).fit(np.abs(X))
     model = KernelPCA(2, kernel=kernel, preimage="ridge").fit(np.abs(X))
     assert model.inverse_transform(model.transform(np.abs(X))).shape == X.shape
