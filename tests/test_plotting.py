@@ -1,7 +1,5 @@
 """Figures: what is drawn is what was given, and every axis is labelled."""
 
-from io import BytesIO
-
 import matplotlib
 
 matplotlib.use("agg")
@@ -9,7 +7,6 @@ matplotlib.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from PIL import Image
 
 from akpca.book import plotting
 
@@ -124,18 +121,6 @@ def test_images_are_built_term_after_term_and_go_round():
     assert [bar.get_height() for bar in fig.axes[1].patches] == [2, -1]
 
 
-@pytest.mark.parametrize("size", [2, 3])
-def test_projections_stand_next_to_the_points(size):
-    """Each set of numbers has a histogram of all points, and one legend names classes."""
-    Z, arrow = np.c_[X, X[:, 0] ** 2][:, :size], np.ones(3) if size == 3 else None
-    numbers = {"one": X[:, 0], "two": X[:, 1]}
-    fig = plotting.plot_projections(Z, Y, numbers, names=["low", "high"], arrow=arrow)
-    assert titles(fig)[1:] == ["one", "two"]
-    for ax in fig.axes[1:]:
-        assert sum(bar.get_height() for bar in ax.patches) == len(X)
-    assert legend(fig.axes[1].get_legend()) == ["low", "high"]
-
-
 def test_sweep_marks_what_diverged_by_crosses():
     """Crosses have the curve's colour and lie within the axes; only runs that diverged have one."""
     curves = {"PCA": [1.0, 5.0, np.inf], "other": [1.2, np.inf, np.inf]}
@@ -167,26 +152,6 @@ def test_lines_are_medians_and_bands_all_runs():
     assert legend(fig.legends[0]) == ["KHA", "merged once"]
 
 
-def test_codes_name_every_class_at_its_median():
-    """A name stands where its class is, not where there is room: it must not suggest structure."""
-    codes, y = RNG.standard_normal((200, 3)), np.repeat(np.arange(10), 20)
-    (ax,) = plotting.plot_codes({"one": codes}, y).axes
-    assert [text.get_text() for text in ax.texts] == [str(c) for c in range(10)]
-    medians = [np.median(codes[y == c, :2], axis=0) for c in range(10)]
-    np.testing.assert_allclose([text.get_position() for text in ax.texts], medians)
-
-
-def test_descents_are_drawn_at_their_best_step():
-    """Left the run with the lowest last loss, right the last loss of each step."""
-    curves = {
-        "SGD, random start": np.array([[3.0, 0.9], [2.0, 0.5]]),
-        "Adam, kernel PCA start": np.array([[0.6, 0.4], [1.0, 0.8]]),
-    }
-    left, right = plotting.plot_descents((1, 2), (0.1, 1), curves, ylabel="loss").axes
-    assert [line.get_ydata().tolist() for line in left.lines] == [[2.0, 0.5], [0.6, 0.4]]
-    assert [line.get_ydata().tolist() for line in right.lines] == [[0.9, 0.5], [0.4, 0.8]]
-
-
 def test_logarithmic_ticks_are_plain_numbers():
     """A reader sees 0.01 and 100, and powers only of what would be long."""
     ax = plotting.plot_curves([1, 1000], {"PCA": [1e-8, 1]}, log="xy", **LABELS)
@@ -194,48 +159,3 @@ def test_logarithmic_ticks_are_plain_numbers():
     assert {"1", "10", "100", "1000"} <= {t.get_text() for t in ax.get_xticklabels()}
     labels = {t.get_text() for t in ax.get_yticklabels()}
     assert "1" in labels and "$10^{-8}$" in labels
-
-
-def test_extremes_are_the_lowest_and_the_highest():
-    """The left end shows the smallest codes, the right end the largest."""
-    images = np.linspace(0, 1, 20)[:, None] * np.ones(4)
-    fig = plotting.plot_extremes(images[::-1, :1], images, (2, 2), n_components=1)
-    found = [float(shown(ax)[0, 0]) for ax in fig.axes]
-    np.testing.assert_allclose(found, images[[*range(19, 13, -1), *range(5, -1, -1)], 0])
-
-
-def test_predictions_run_through_their_points():
-    """Points and the curve of their theory have a colour; zeros have no place on the scale."""
-    x, y = np.array([0.1, 0.2, 0.3]), np.array([0.5, 0.0, 0.125])
-    measured = {"a": (x, y), "b": (x[:0], y[:0])}
-    fig = plotting.plot_predictions({"share": (measured, dict.fromkeys("ab", np.exp))}, xlabel="g")
-    points, curve = fig.axes[0].lines[:2]
-    assert points.get_color() == curve.get_color() != fig.axes[0].lines[2].get_color()
-    np.testing.assert_array_equal(points.get_xdata(), [0.1, 0.3])
-    np.testing.assert_allclose(curve.get_ydata(), np.exp(curve.get_xdata()))
-
-
-def test_report_figures_draw_all_methods():
-    """One legend names each method once; what was not measured is left out; means are drawn."""
-    some = {"PCA": [np.array([1.0, 3.0]), np.array([1.0, 1.0])]}
-    more = some | {"ridge autoencoder": [np.array([]), np.array([0.5])]}
-    panels = {"one": ([10, 20], some), "two": ([10, 20], more), "three": ([5, 30], some)}
-    fig = plotting.plot_report(panels, xlabel="k", ylabel="error")
-    assert legend(fig.legends[0]) == ["PCA", "ridge autoencoder"]
-    assert [ax.axison for ax in fig.axes] == [True, True, True, False]
-    np.testing.assert_array_equal(fig.axes[0].lines[0].get_ydata(), [2, 1])
-    np.testing.assert_array_equal(fig.axes[1].lines[1].get_xdata(), [20])
-    pairs = {"PCA": (1.0, 2.0), "kernel PCA": (2.0, 3.0)}
-    fig = plotting.plot_pairs({"one": pairs, "two": pairs}, names=("a", "b"), xlabel="error")
-    assert [label.get_text() for label in fig.axes[0].get_yticklabels()] == list(pairs)
-    assert legend(fig.legends[0]) == ["a", "b"]
-
-
-def test_skeletons_are_drawn_and_move():
-    """A panel has a line for each bone of each body; the moving picture has all frames."""
-    bones = RNG.random((5, 4, 2, 3))
-    panels = {"one": {"original": bones[0]}, "two": {"original": bones[0], "other": bones[1]}}
-    assert [len(ax.lines) for ax in plotting.plot_skeletons(panels).axes] == [4, 8]
-    moving = plotting.animate_skeletons({"a": {"original": bones}})
-    with Image.open(BytesIO(moving)) as picture:
-        assert (picture.format, picture.n_frames) == ("PNG", 5)

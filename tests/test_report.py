@@ -54,15 +54,6 @@ def test_splits_are_balanced_disjoint_and_scaled(split):
     assert not np.array_equal(other.X, split.X)
 
 
-def test_versions_share_held_out_images(split):
-    """A longer training set contains the shorter one and is judged by the same images."""
-    long = load_split("digits", Version(1, 40, 30), random_state=1)
-    np.testing.assert_array_equal(long.y_test, split.y_test)
-    unit = [Z / np.linalg.norm(Z, axis=1, keepdims=True) for Z in (*long[:2], *split[:2])]
-    np.testing.assert_allclose(unit[1], unit[3], atol=1e-6)
-    np.testing.assert_allclose((unit[2] @ unit[0].T).max(axis=1), 1, atol=1e-6)
-
-
 def test_errors_are_about_some_images_of_each_class(split):
     """The part that is judged is balanced, its mean error is theirs, and all are classified."""
     part = load_split("digits", Version(1, 20, 30, n_judged=7), random_state=1)
@@ -102,15 +93,6 @@ def test_accuracy_grows_with_the_classifiers_training_set(split):
     assert evaluate(None, split, "classify 20", codes=lambda: codes) == many
     with pytest.raises(ValueError, match="condition='blur 3'"):
         evaluate(model, split, "blur 3")
-
-
-def test_pca_with_ridge_is_ahead_of_pca(split):
-    """The same code, decoded by a regression, loses less of images that were not seen."""
-    model = report.PCAWithRidge(5, random_state=0).fit(split.X)
-    np.testing.assert_allclose(
-        np.abs(model.transform(split.X)), np.abs(PCA(5).fit_transform(split.X)), atol=1e-4
-    )
-    assert evaluate(model, split, "held out") < evaluate(PCA(5).fit(split.X), split, "held out")
 
 
 @pytest.mark.slow
@@ -264,38 +246,6 @@ def test_results_by_hand(plan, tmp_path):
     assert results.small == [("short 8x8", 3), ("short 8x8", 15)]
 
 
-def test_a_run_that_is_not_complete_has_the_seeds_that_are(plan, tmp_path):
-    """Methods trained with noise have theirs, and versions, or are left out."""
-    assert report.read_results(plan, tmp_path) is None and not list(tmp_path.iterdir())
-    table = ResultTable(tmp_path / f"{plan.name}.csv", COLUMNS)
-    plan = plan._replace(noise_versions=tuple(plan.versions))
-    noisy = tuple(report.NOISE_METHODS)
-
-    def add(**wanted):
-        for job in plan.jobs:
-            kind = {"seed": job.seed, "noise": job.method in noisy, "data": job.data}
-            if wanted.items() <= kind.items():
-                for condition in job.conditions:
-                    table.add(*job[:4], condition, value=job.seed)
-        return report.read_results(plan, tmp_path)
-
-    assert add(seed=0, noise=False, data="short 8x8") is None
-    found = add(seed=0, noise=False, data="long 8x8")
-    assert found.plan.seeds == (0,) and not found.plan.noise_methods
-    found = add(seed=0, noise=True, data="long 8x8")
-    assert found.plan.noise_methods == noisy and found.plan.noise_versions == ("long 8x8",)
-    found = add(seed=1, noise=False)
-    assert found.plan.seeds == (0, 1) and found.plan.seeds_of(noisy) == (0,)
-    place, condition = ("long 8x8", 3), plan.denoising[0]
-    assert list(found.value(*place, noisy[0], condition)) == [0]
-    assert list(found.value(*place, "PCA", condition)) == [0, 1]
-    assert list(found.value(*place, "PCA", condition, beside=noisy)) == [0]
-    assert list(found.lowest(*place, ["PCA", "ridge autoencoder"], condition, beside=[])) == [0, 1]
-    add(seed=0, noise=True, data="short 8x8")
-    found = add(seed=1, noise=True)
-    assert found.plan == plan._replace(noise_seeds=(0, 1))
-
-
 # Tables -----------------------------------------------------------------------------------------
 
 
@@ -357,26 +307,6 @@ def test_a_run_that_was_killed_goes_on_where_it_stopped(tmp_path):
     assert rows < set(undisturbed.splitlines())
     _work(path, n_jobs=2)
     assert path.read_bytes() == undisturbed
-
-
-@pytest.mark.slow
-@pytest.mark.once
-def test_processes_write_rows_and_times(tmp_path):
-    """One time a fit, or a noise that a method is trained with, in the order of the jobs; errors
-    reach the caller."""
-    noise = ("gaussian 0.04", "speckle 0.3")
-    jobs = [Job("tiny", "PCA", k, 0, ("train", "classify 5")) for k in (5, 4, 3)]
-    jobs.append(Job("tiny", "deep autoencoder, with noise", 2, 0, noise))
-    table, times = (ResultTable(tmp_path / f"{name}.csv", COLUMNS) for name in ("rows", "seconds"))
-    options = {"deep autoencoder, with noise": {"n_epochs": 1}}
-    run(jobs, table, "digits", TINY, options=options, n_jobs=2, times=times)
-    assert [key[1:3] for key in table][::2] == [(job.method, str(job.k)) for job in jobs]
-    assert [key[-1] for key in times] == ["fit", "fit", "fit", *noise]
-    assert all(times[key] >= 0 for key in times)
-    with pytest.raises(ValueError, match="condition='blur 3'"):
-        run([Job("tiny", "PCA", 2, 0, ("blur 3",))], table, "digits", TINY, n_jobs=2)
-    with pytest.raises(ValueError, match="n_jobs=0"):
-        run(jobs, table, "digits", TINY, n_jobs=0)
 
 
 # What is committed ------------------------------------------------------------------------------

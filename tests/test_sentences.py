@@ -2,7 +2,7 @@
 
 import pytest
 
-from akpca.book.sentences import bullets, compare, enumerated, ranking, say, source, table
+from akpca.book.sentences import bullets, compare, enumerated, ranking, say, table
 
 
 def test_notebooks_show_markdown_and_terminals_the_text():
@@ -50,11 +50,3 @@ def test_table_is_markdown():
     ]
     with pytest.raises(ValueError, match="PCA"):
         table({"PCA": [1.0]}, ["method", "error", "k"])
-
-
-def test_source_is_the_function_without_its_docstring():
-    def square(x):
-        """Return x^2."""
-        return x * x
-
-    assert source(square) == "```python\ndef square(x):\n    return x * x\n```"

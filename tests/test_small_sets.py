@@ -109,16 +109,6 @@ def test_measures_see_the_passes_that_are_kept(problem, table):
     assert found["gain"] == pytest.approx(scale, rel=1e-4)
 
 
-def test_one_merge_is_nearly_the_optimum(problem, table):
-    """All components are kept here, so that nothing is lost."""
-    models = sets.merge_once(problem, table, seeds=(0, 1))
-    assert list(models) == [0, 1]
-    label = sets.INCREMENTAL
-    found = study(table).value("small", "RBF", label, gains=label)
-    assert (found < 1e-8).all()
-    assert not sets.merge_once(problem, table, seeds=(0, 1))
-
-
 def test_table_1_is_that_of_the_paper():
     """SMD versions have eta0 and tau of those without; (9), (19) and (22) have tau and eta0."""
     assert len(sets.TABLE_1) == 6
@@ -129,13 +119,6 @@ def test_table_1_is_that_of_the_paper():
     usps = sets.TABLE_1["USPS, RBF"]
     assert repr(usps["KHA-SMD*"]) == "KHA-SMD*(eta0=5, tau=3 passes, mu=0.05, xi=0.99)"
     assert repr(sets.TABLE_1["clustering"]["KHA/t"]) == "KHA/t(eta0=200, tau=1 passes)"
-
-
-def test_passes_that_are_kept():
-    """All of the first ten, then fewer and fewer, and the last."""
-    assert sets.recorded_passes(3) == [1, 2, 3]
-    assert sets.recorded_passes(17)[9:] == [10, 12, 15, 17]
-    assert sets.recorded_passes(200)[-4:] == [100, 120, 150, 200]
 
 
 def test_claims_about_gains(problem, tmp_path):
