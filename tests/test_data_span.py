@@ -84,9 +84,8 @@ def test_span_speaks_of_matrices(constant):
     P, V = rng.standard_normal((2, 6, d + constant))
     expected = np.einsum("ir,jrs,is->ij", P, basis, V)
     np.testing.assert_allclose(span.coordinates(span.inner(P, V)), expected, atol=1e-9)
-    np.testing.assert_allclose(
-        span.features(P) @ H.T, np.einsum("ir,jrs,is->ij", P, T, P), atol=1e-9
-    )
+    codes = SpanModel(span, H, H).encode(P)
+    np.testing.assert_allclose(codes, np.einsum("ir,jrs,is->ij", P, T, P), atol=1e-9)
     C = rng.standard_normal((6, span.n_atoms))
     M = span.matrices(C).transpose(1, 0, 2)
     np.testing.assert_allclose(span.product(C)(V), np.einsum("irs,is->ir", M, V), atol=1e-10)

@@ -15,12 +15,13 @@ from typing import Self
 
 import numpy as np
 from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils.validation import validate_data
 
 from ..fitting import Interval, fit_method, moved
 from ..kernels import BLOCK_ROWS
 from ..progress import FitProgress, progress_bar, warn_interrupted, warn_user
 from ..threads import one_blas_thread
-from .coordinates import Coder, Coordinates, work_dtype
+from .coordinates import SAMPLES, Coder, Coordinates
 from .optimizers import Adam, cosine
 from .training import BATCH_SIZE, DIVERGED
 
@@ -281,7 +282,7 @@ class Autoencoder(Coder):
         X : array-like of shape (n_samples, n_features)
         y : Ignored
         """
-        X = self._samples(X, ensure_min_samples=2)
+        X = validate_data(self, X, ensure_min_samples=2, **SAMPLES)
         rng = check_random_state(self.random_state)
         network, Z, held_out = self._begin(X, rng)
         unit = self.scale_**2
@@ -330,14 +331,13 @@ class Autoencoder(Coder):
                 f"validation_fraction={self.validation_fraction} of {n} samples leaves none to "
                 "train with or to hold out; give another, or 0"
             )
-        dtype = work_dtype(n)
-        found = Coordinates.measured(X, dtype, offset=True)
+        found, Z = Coordinates.measured(X, offset=True)
         self._coordinates = Coordinates(found.mean, found.scale / np.sqrt(d))
         self.mean_, self.scale_ = self._coordinates.mean, self._coordinates.scale
         widths = [d, *sizes, self.n_components, *sizes[::-1], d]
-        network = Network(widths, len(sizes) + 1, "elu", dtype)
+        network = Network(widths, len(sizes) + 1, "elu", Z.dtype)
         network.draw(rng)
-        Z = self._coordinates.forward(X, dtype)[rng.permutation(n)]
+        Z = self._coordinates.forward(X, Z.dtype)[rng.permutation(n)]
         return network, Z[held_out:], Z[:held_out]
 
     def _epoch(self, network, Z, optimizer, rng, schedule, epoch):
