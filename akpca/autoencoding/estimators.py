@@ -53,17 +53,13 @@ class _Autoencoder(Coder):
 
     @fit_method
     def fit(self, X, y=None) -> Self:
-        """Learn encoder and decoder. An interrupt keeps the best iterate so far.
+        """Learn encoder and decoder; an interrupt keeps the best iterate so far. Return self.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Non-negative if ``offset=False``.
         y : Ignored
-
-        Returns
-        -------
-        self : object
         """
         X = validate_data(self, X, ensure_min_samples=2, **SAMPLES)
         (n, d), k = X.shape, self.n_components
@@ -210,8 +206,7 @@ class AKPCA(_Autoencoder):
         iterate where it is least is kept.
     best_epoch_, n_iter_ : int
         The epoch whose model was kept, where 0 is the start, and the number that were run.
-    n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
-        Of the samples.
+    n_features_in_, feature_names_in_
 
     See Also
     --------
@@ -221,13 +216,10 @@ class AKPCA(_Autoencoder):
     Notes
     -----
     The arithmetic is in double precision for up to 1,000 samples, and in single precision, as good
-    and up to twice as fast, for more. A seed repeats results to the bit on one machine. Elsewhere,
-    or for samples that differ by rounding, rounding errors differ, and the descent amplifies them:
-    codes by up to a fifth in single precision, reconstruction errors by at most 2 %.
-
-    Besides X, `fit` holds about 2 n D + 15 (k + 1) D^2 numbers at a time, and the matrices M of a
-    batch, 100 D^2, if k > 10. `transform` holds (n + 200 D) k numbers, and `inverse_transform`
-    n d + (k + 1) D^2 and blocks of 2^22.
+    and up to twice as fast, for more. A seed repeats results to the bit on one machine. Elsewhere
+    rounding differs, and the descent amplifies that: codes by up to a fifth in single precision,
+    reconstruction errors by at most 2 %. Besides X, `fit` holds about 2 n D + 15 (k + 1) D^2
+    numbers at a time, and the matrices M of a batch, 100 D^2, if k > 10.
 
     References
     ----------
@@ -323,7 +315,7 @@ best_epoch_, n_iter_, n_features_in_, feature_names_in_
     -----
     Precision and rounding are as in `AKPCA`. Besides X, `fit` holds about 2 n d + m^2 + m d +
     14 k (m + d) + 400 (m + d) + 2^23 numbers at a time, and 4 m^2 of float64 before the first
-    epoch. The B_j, (k + 1) d^2 numbers, are formed to decode up to 2^24 numbers, if d < 2 m.
+    epoch.
 
     References
     ----------

@@ -39,8 +39,7 @@ GONE = {
 class Network:
     """Layers of widths w_0, ..., w_L, of which layer `code` is the code.
 
-    `theta` holds W_1, b_1, W_2, ... one after another; `layers` are views of it, pairs of shapes
-    (w_l, w_{l+1}) and (w_{l+1},). The code and the output have no activation.
+    `theta` holds W_1, b_1, W_2, ... one after another. Code and output have no activation.
     """
 
     def __init__(self, widths: list[int], code: int, activation: str, dtype: np.dtype):
@@ -50,7 +49,7 @@ class Network:
 
     @property
     def layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Weights and biases of all layers."""
+        """Weights and biases of all layers, (w_l, w_{l+1}) and (w_{l+1},): views of `theta`."""
         return self._views(self.theta)
 
     def _views(self, theta):
@@ -71,10 +70,9 @@ class Network:
         """Return H and what the layers from `first` up to `last` make of it, one after another."""
         outputs, layers = [H], self.layers
         for i, (W, b) in enumerate(layers[first:last], start=first + 1):
-            H = H @ W
-            H += b
+            H = H @ W + b
             if i not in (self.code, len(layers)):
-                self._activate(H)
+                H = self._activate(H)
             outputs.append(H)
         return outputs
 
@@ -85,13 +83,8 @@ class Network:
 
     def _activate(self, H):
         if self.activation == "tanh":
-            np.tanh(H, out=H)
-            return
-        negative = np.minimum(H, 0)
-        np.exp(negative, out=negative)
-        negative -= 1
-        np.maximum(H, 0, out=H)
-        H += negative
+            return np.tanh(H)
+        return np.maximum(H, 0) + (np.exp(np.minimum(H, 0)) - 1)
 
     def _slope(self, H):
         """Return s'(a) by h = s(a): 1 - h^2 for tanh, 1 or h + 1 for ELU."""
@@ -162,9 +155,9 @@ class Network:
 class Autoencoder(Coder):
     """A deep autoencoder: x -> hidden layers -> code of size k -> hidden layers, mirrored -> x-hat.
 
-    What one would try instead of :class:`akpca.AKPCA`, at its plain best: hidden units bent by ELU
-    (a for a > 0 and e^a - 1 below), a linear code and output, centred samples, Adam with steps that
-    fall to 0 as half a cosine, batches of 100, and the best weights on samples held out.
+    Hidden units are bent by ELU (a for a > 0 and e^a - 1 below), code and output are linear. Adam
+    learns from batches of 100 centred samples, with steps that fall to 0 as half a cosine, and the
+    weights that do best on samples held out are kept.
 
     Parameters
     ----------
@@ -177,16 +170,16 @@ class Autoencoder(Coder):
     weight_decay : float, default=0.0
         Part of every weight that is taken away per step, in units of the step.
     noise : float or callable, default=None
-        What is done to samples before they are encoded in training, while what is decoded is
-        compared with the clean ones: a denoising autoencoder. A number is the standard deviation of
-        Gaussian noise; a function gets samples and a ``RandomState`` and returns noisy samples.
+        Corrupt what is encoded in training, but not what it is compared with: a denoising
+        autoencoder. A number is the standard deviation of Gaussian noise, in the units of X; a
+        function gets samples and a ``RandomState`` and returns noisy samples.
     sparsity : float, default=0.0
         Weight of the mean of |y_j|, beside the mean squared error of (x - mean_) / scale_: a
         sparse autoencoder, most of whose code is about 0 for any one sample.
     contraction : float, default=0.0
         Weight of the mean of ||dy_j/dx||^2: a contractive autoencoder, whose code changes little
-        with x. Costs k times as much as the rest of a step. Both penalties can be evaded by an
-        encoder of small and a decoder of large weights; `weight_decay` prevents that.
+        with x. It takes k times as long. Small weights in the encoder and large ones in the decoder
+        evade both penalties; `weight_decay` prevents that.
     n_epochs : int, default=50
         Passes over the samples.
     validation_fraction : float, default=0.1
@@ -333,6 +326,7 @@ class Autoencoder(Coder):
             )
         found, Z = Coordinates.measured(X, offset=True)
         self._coordinates = Coordinates(found.mean, found.scale / np.sqrt(d))
+        self._n_features_out = self.n_components
         self.mean_, self.scale_ = self._coordinates.mean, self._coordinates.scale
         widths = [d, *sizes, self.n_components, *sizes[::-1], d]
         network = Network(widths, len(sizes) + 1, "elu", Z.dtype)
@@ -385,7 +379,3 @@ class Autoencoder(Coder):
     def biases_(self) -> list[np.ndarray]:
         """Biases of all layers."""
         return [b for _, b in self._network.layers]
-
-    @property
-    def _n_features_out(self):
-        return self._network.widths[self._network.code]

@@ -53,10 +53,8 @@ class RidgeAutoencoder(Coder):
     that is rebuilt most like x. `fit` begins with PCA and takes turns: a decoder for the codes,
     then codes for the decoder. Neither is left to the other's mistakes.
 
-    The kind of method is old: unsupervised regression (Meinicke 2000, Memisevic 2003), Gaussian
-    process latent variables (Lawrence 2004), and most of all dimensionality reduction by
-    unsupervised regression (Carreira-Perpinan and Lu 2008). Encoding is its price: with 1,000 or
-    3,000 centres the search takes some 70 or 200 us a sample, where a network takes 2.5.
+    The kind of method is old: see the references. Encoding is its price: with 1,000 or 3,000
+    centres the search takes some 70 or 200 us a sample, where a network takes 2.5.
 
     Parameters
     ----------
@@ -97,7 +95,7 @@ class RidgeAutoencoder(Coder):
         Mean ||g(y) - x||^2 of the samples of the rounds, with PCA and after each round.
     n_iter_ : int
         Number of rounds.
-    n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
+    n_features_in_, feature_names_in_
 
     See Also
     --------
@@ -161,16 +159,12 @@ class RidgeAutoencoder(Coder):
 
     @fit_method
     def fit(self, X, y=None) -> Self:
-        """Take turns at decoder and codes. An interrupt keeps the last round.
+        """Take turns at decoder and codes; an interrupt keeps the last round. Return self.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : Ignored
-
-        Returns
-        -------
-        self : object
         """
         X = validate_data(self, X, ensure_min_samples=2, **SAMPLES)
         rng, k = check_random_state(self.random_state), self.n_components
