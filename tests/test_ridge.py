@@ -343,17 +343,6 @@ def test_the_first_step_of_cleaning_is_a_linear_ridge_regression(monkeypatch):
     np.testing.assert_allclose(cleaner.clean(N_new[:, :-1]), oracle.predict(N_new), atol=1e-8)
 
 
-def test_cleaning_gaussian_samples_is_wieners_filter(fewer_copies):
-    """Their posterior mean shrinks each axis by its part of the variance."""
-    Z = normalised(gaussian(1000))
-    axes = np.linalg.svd(Z, full_matrices=False)[2].T
-    T, noisy = Z @ axes, noise_of(5)(Z)
-    variances = np.mean(T**2, axis=0)
-    best = (noisy @ axes) * variances / (variances + 0.2**2)
-    distance = np.mean(np.sum((learned(Z, 6).clean(noisy) @ axes - best) ** 2, axis=1))
-    assert distance < 0.08 * np.mean(np.sum((noisy - Z) ** 2, axis=1))
-
-
 def test_cleaning_beats_the_linear_filter_on_a_curve(fewer_copies, monkeypatch):
     """Each regression brings samples that were not seen nearer to the parabola, and is the one,
     of those that were tried, that suits samples held out."""
