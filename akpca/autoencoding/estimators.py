@@ -97,9 +97,9 @@ class _Autoencoder(Coder):
                 "x from -x, so that samples which are mostly negative would come back with the "
                 "wrong sign"
             )
-        model = self._model.astype(X.dtype)
-        blocks = (self._coordinates.forward(X[r], X.dtype) for r in gen_batches(len(X), BLOCK_ROWS))
-        return np.concatenate([model.encode(Z) for Z in blocks]) * self.scale_**2
+        model, rows = self._model.astype(X.dtype), gen_batches(len(X), BLOCK_ROWS)
+        blocks = [model.encode(self._coordinates.forward(X[r], X.dtype)) for r in rows]
+        return np.concatenate(blocks) * self.scale_**2
 
     def _decode(self, Y):
         model = self._model.astype(Y.dtype)

@@ -4,15 +4,14 @@ Both encode a normalised sample z by y_j = z^T A_j z and decode y by the leading
 M(y) = sum_j y_j B_j, plus a constant matrix B_0 with an offset. `DenseModel` holds k symmetric
 matrices as one array of shape (D, k, D), so that products of a batch with all of them are one
 matrix multiplication. `SpanModel` has A_j = sum_i h_ji z_i z_i^T and B_j = sum_i g_ji z_i z_i^T,
-where z_1, ..., z_m are all samples (Cohen, Hazan and Ma, 2016) or some of them, the landmarks:
-2 k m numbers, whatever d is. The code is y = H k(x), where k(x)_i = (z_i.x)^2, and
+where the z_i are the m landmarks: 2 k m numbers, whatever d is. The code is y = H k(x), where
+k(x)_i = (z_i.x)^2, and
 
     M w = Z^T (zeta * (Z w)),  zeta = G^T y,
 
 is two matrix products for a whole batch, so that no d x d matrix is formed in training. H and G
 are badly conditioned, since the z_i z_i^T are nearly parallel; the parameters are therefore
-coordinates in an orthonormal basis of their span. With an offset, linear and constant terms, d + 1
-numbers per component, are free, so that PCA stays within reach.
+coordinates in an orthonormal basis of their span.
 """
 
 from __future__ import annotations
@@ -48,7 +47,6 @@ ENCODED_ROWS, START_SAMPLES = 200, 5000
 RANK_FLOOR = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-11}
 
 ROOT_HALF = 0.5**0.5
-
 Blocks = Iterator[tuple[slice, np.ndarray, np.ndarray]]
 Gradients = tuple[np.ndarray, list[np.ndarray], np.ndarray]
 
@@ -136,7 +134,7 @@ class DenseModel(_Model):
         and that of A random.
         """
         rng, D = check_random_state(random_state), Z.shape[1]
-        direction = None if offset else Z.mean(axis=0)
+        options = {"direction": None if offset else Z.mean(axis=0), "towards": towards}
         if offset and not random:
             axes, gamma = _principal(Z, k, rng)
             used = axes.shape[1]
@@ -153,8 +151,8 @@ class DenseModel(_Model):
             B[:, used:] = 0
         else:
             degree_2 = {"kernel": "poly", "degree": 2, "gamma": 1, "coef0": 0, "center": False}
-            options = {**degree_2, "remove_zero_eig": True, "random_state": rng}
-            kpca = KernelPCA(min(k, len(Z)), **options).fit(Z)
+            kpca = KernelPCA(min(k, len(Z)), **degree_2, remove_zero_eig=True, random_state=rng)
+            kpca.fit(Z)
             alphas = kpca.eigenvectors_ / np.sqrt(kpca.eigenvalues_)
             B, used = np.zeros_like(A), alphas.shape[1]
             A[:, :used] = B[:, :used] = _weighted_sum(alphas, Z, Z)
@@ -162,7 +160,7 @@ class DenseModel(_Model):
             B_0 = np.zeros((D, 1, D), Z.dtype)
             B_0[-1, 0, -1] = float(Z[0, -1]) ** 2
             B = np.concatenate([B, B_0], axis=1)
-        return cls(A, B, direction=direction, towards=towards)
+        return cls(A, B, **options)
 
     def encode(self, Z: np.ndarray) -> np.ndarray:
         """Return the codes y_ij = z_i^T A_j z_i, shape (n, k)."""
@@ -195,8 +193,7 @@ class DenseModel(_Model):
         Y = _with_constant(self.encode(Z), B.shape[1])
         form = B.shape[1] >= FORM_IN_TRAINING and b * d * d <= FORMED_SIZE
         losses, P, V = loss(self.product(Y, form=form))
-        # dF/dy_j = p^T B_j v, dF/dA_j = sum_i dF/dy_ij z_i z_i^T,
-        # dF/dB_j = sum_i y_ij sym(p_i v_i^T)
+        # dF/dy_j = p^T B_j v, dF/dA_j = sum_i dF/dy_ij z_i z_i^T, dF/dB_j = sum_i y_ij sym(p v^T)
         dY = np.matmul(_images(B, V)[:, :k], P[:, :, None])[:, :, 0]
         dA = _weighted_sum(dY / b, Z, Z)
         dB = _weighted_sum(Y / b, P, V)
@@ -227,14 +224,13 @@ class Span:
     """The span of symmetric matrices z_i z_i^T, and an orthonormal basis of it.
 
     The landmarks z_i, shape (m, d), are without the constant coordinate e that samples have if
-    `constant` is true. The span then also holds the linear and constant terms: sqrt(2) sym(e_r e^T)
-    for every other axis e_r, and e e^T. These are orthonormal, and orthogonal to the z_i z_i^T; all
-    together are the `n_atoms` atoms, which span `size` dimensions.
+    `constant` is true. The span then also holds linear and constant terms, so that PCA stays within
+    reach: sqrt(2) sym(e_r e^T) for every other axis e_r, and e e^T. These are orthonormal, and
+    orthogonal to the z_i z_i^T; all are the `n_atoms` atoms, which span `size` dimensions.
 
-    The `basis`, shape (m, r), is U Lambda^(-1/2) of the eigenpairs of the kernel matrix, whose
-    entries are (z_i.z_j)^2. It keeps all directions whose eigenvalues are above rounding. Features
-    that never vary, according to `varies`, shape (d,), get no terms: Adam would follow their
-    gradients, however small, which are nothing but rounding and unfinished eigenvectors.
+    The `basis`, shape (m, r), is U Lambda^(-1/2) of those eigenpairs of the kernel matrix, with
+    entries (z_i.z_j)^2, that are above rounding. Features that never vary, according to `varies`,
+    shape (d,), get no terms: Adam would follow their gradients, which are nothing but rounding.
     """
 
     def __init__(self, landmarks: np.ndarray, *, constant: bool, varies=None) -> None:
@@ -246,8 +242,7 @@ class Span:
         K = (K @ K.T) ** 2
         values, vectors = linalg.eigh(K, overwrite_a=True, driver="evd", check_finite=False)
         values, vectors = values[::-1], vectors[:, ::-1]
-        above = values > RANK_FLOOR[landmarks.dtype] * max(values[0], 0)
-        kept = int(np.sum(above))
+        kept = int(np.sum(values > RANK_FLOOR[landmarks.dtype] * max(values[0], 0)))
         self.basis = (vectors[:, :kept] / np.sqrt(values[:kept])).astype(landmarks.dtype, order="C")
         free = d + 1 if constant else 0
         self.size, self.n_atoms = kept + free, m + free
@@ -267,7 +262,7 @@ class Span:
 
     def coordinates(self, S: np.ndarray) -> np.ndarray:
         """Return inner products with the basis, (k, size), from those with atoms, (k, n_atoms)."""
-        m = len(self.landmarks)
+        m = len(self.basis)
         return np.hstack([S[:, :m] @ self.basis, S[:, m:]])
 
     def inner(self, P: np.ndarray, V: np.ndarray) -> np.ndarray:

@@ -49,7 +49,7 @@ class Network:
 
     @property
     def layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Weights and biases of all layers, (w_l, w_{l+1}) and (w_{l+1},): views of `theta`."""
+        """Weights and biases of all layers, views of `theta`."""
         return self._views(self.theta)
 
     def _views(self, theta):
@@ -170,9 +170,7 @@ class Autoencoder(Coder):
     weight_decay : float, default=0.0
         Part of every weight that is taken away per step, in units of the step.
     noise : float or callable, default=None
-        Corrupt what is encoded in training, but not what it is compared with: a denoising
-        autoencoder. A number is the standard deviation of Gaussian noise, in the units of X; a
-        function gets samples and a ``RandomState`` and returns noisy samples.
+        As in `AKPCA`: a denoising autoencoder.
     sparsity : float, default=0.0
         Weight of the mean of |y_j|, beside the mean squared error of (x - mean_) / scale_: a
         sparse autoencoder, most of whose code is about 0 for any one sample.
@@ -186,10 +184,8 @@ class Autoencoder(Coder):
         The part held out, on which the best weights are chosen. 0 keeps the last weights.
     random_state : int, RandomState instance or None, default=None
         Of the first weights, the samples held out, their order and noise.
-    verbose : bool, default=False
-        Show a progress bar.
-    callback : callable, default=None
-        Called with a :class:`akpca.progress.FitProgress` after every pass; true ends the fit.
+    verbose, callback
+        As in `AKPCA`.
 
     Attributes
     ----------

@@ -22,8 +22,7 @@ Eigenvectors take the given number of Lanczos `steps` or, with ``steps=None``, a
 their residual, relative to the eigenvalue, down to `tol`; None is the root of the precision of X.
 The iteration of `reconstruction` and `decode` begins at `start`, which must not know x: a start at
 x leaks the answer, and training then finds matrices whose leading eigenvector is far from x. For
-`spectral`, a start near x is allowed, and even reconstructs better, since errors far from x hardly
-matter to the decoder.
+`spectral`, a start near x even reconstructs better, as errors far from x hardly matter.
 """
 
 from __future__ import annotations
@@ -57,8 +56,8 @@ def stacked_product(M: np.ndarray) -> Product:
 def mixed_start(direction: np.ndarray, shape: tuple[int, int], *, random_state=0) -> np.ndarray:
     """Return starting vectors, shape (b, d): a direction and noise of 0.3 times its length.
 
-    The direction, shape (d,) or (b, d), is such as the mean of the samples, or earlier
-    eigenvectors; rows may be zero. By the noise no eigenvector is orthogonal to the start.
+    The direction, shape (d,) or (b, d), may be zero. By the noise no eigenvector is orthogonal to
+    the start.
     """
     noise = np.random.default_rng(random_state).standard_normal(shape[1]).astype(direction.dtype)
     noise *= 0.3 / np.linalg.norm(noise)
@@ -156,7 +155,8 @@ def _eigenpairs(product, start, like, steps, tol, both_ends=False):
         # twice: of a direction that the basis has already, once leaves nothing but rounding, which
         # is not orthogonal to the basis
         for _ in range(2):
-            w = w - np.matmul(np.matmul(Q, w[:, :, None]).swapaxes(1, 2), Q)[:, 0]
+            along = np.matmul(Q, w[:, :, None])[:, :, 0]
+            w = w - np.matmul(along[:, None, :], Q)[:, 0]
         norms = np.linalg.norm(w, axis=1, keepdims=True)
         # where the Krylov space ends, the rest of the basis is zero
         scale = np.linalg.norm(images[:, :size], axis=2).max(axis=1)[:, None]
@@ -167,7 +167,7 @@ def _eigenpairs(product, start, like, steps, tol, both_ends=False):
             projected = np.matmul(Q, np.swapaxes(images[:, :size], 1, 2))
             symmetric = (projected + np.swapaxes(projected, 1, 2)) / 2
             values, S = _batched_eigh(symmetric, both_ends)
-            vectors = np.matmul(S[:, :1], Q)[:, 0]
+            vectors = np.matmul(S[:, None, 0], Q)[:, 0]
             # every residual is along q
             residuals = np.abs(S[:, 0, -1]) * np.where(norms > floor, norms, 0)[:, 0]
             if step == limit or cycle == d or (residuals <= tol * np.abs(values[:, 0])).all():

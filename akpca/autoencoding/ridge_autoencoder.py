@@ -24,23 +24,20 @@ from .ridge import LEAST_RIDGE, SEARCH_ROWS, RidgeDecoder, nearest, solve
 
 __all__ = ["RidgeAutoencoder"]
 
-# Gradient steps in a round, and to the code of a new sample: with 16, MNIST has .0007 less of PCA's
-# error at most, and encoding takes twice as long.
+# Gradient steps in a round, and to the code of a new sample: 16 gain .0007 of PCA's error at most.
 ROUND_STEPS, ENCODING_STEPS = 4, 8
 # Samples of the rounds, at most: with 5,000 instead, errors of 35,000 digits are .01 larger.
 ROUND_SAMPLES = 8000
 # Axes along which codes are searched for, at least: 60 instead of 100 cost .002 to .007.
 SEARCHED_AXES = 100
 # Penalties of weights, in units of the variance of all kernel values, from which held-out samples
-# choose, and infinity, which is PCA. On 35,000 digits the first two have .01 less of PCA's error
-# than 3e-3.
+# choose, and infinity, which is PCA.
 RIDGES = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 20.0)
 # Samples, of which a fifth is held out, and rounds of that choice.
 CHOICE_SAMPLES, CHOICE_ROUNDS = 2000, 3
 # Samples from which the mean slope of a decoder is taken.
 SLOPE_SAMPLES = 200
-# Axes whose products the quadratic encoder has, and its ridge, in units of its features' mean
-# square. It only says where the search for a code begins.
+# Axes whose products the quadratic encoder has, and its ridge, relative to its features' squares.
 LEADING_AXES, ENCODER_RIDGE = 30, 1e-4
 
 
@@ -75,11 +72,8 @@ class RidgeAutoencoder(Coder):
         ``RandomState`` and returns noisy samples.
     random_state : int, RandomState instance or None, default=None
         Of the centres, the samples of the rounds and those held out, and noise.
-    verbose : bool, default=False
-        Show a progress bar.
-    callback : callable, default=None
-        Called after each round with a :class:`akpca.progress.FitProgress`, whose `model` is this
-        estimator with the model of that round; a true answer ends the rounds.
+    verbose, callback
+        As in `AKPCA`, with a call after each round.
 
     Attributes
     ----------
