@@ -4,6 +4,7 @@ import sys
 import warnings
 
 import numpy as np
+from sklearn.base import clone
 
 
 def assert_same_up_to_sign(A, B, atol=1e-8):
@@ -13,56 +14,42 @@ def assert_same_up_to_sign(A, B, atol=1e-8):
     np.testing.assert_allclose(A * signs, B, atol=atol)
 
 
-def fit_interrupted(model, X, at, names):
-    """Fit, with an interrupt at a line of functions of `autoencoding` with these names.
+def interrupt_anywhere(estimator, X, names, check):
+    """Interrupt fits at one line after another of functions of `autoencoding` with these names.
 
-    Lines are counted as they are reached; return whether there were so many.
+    A fit raises the interrupt and leaves no trace, or keeps a model that ``check(model)`` is called
+    with and tells so, in one warning; both happen more than ten times.
     """
-    count = 0
 
     def lines(frame, event, arg):
-        nonlocal count
-        if event == "line":
-            count += 1
-            if count == at:
-                raise KeyboardInterrupt
+        nonlocal left
+        left -= event == "line"
+        if event == "line" and left == 0:
+            raise KeyboardInterrupt
         return lines
 
     def calls(frame, event, arg):
         code = frame.f_code
         return lines if "autoencoding" in code.co_filename and code.co_name in names else None
 
-    before = sys.gettrace()
-    sys.settrace(calls)
-    try:
-        model.fit(X)
-    finally:
-        sys.settrace(before)
-    return count >= at
-
-
-def interrupt_anywhere(make, X, names, check):
-    """Interrupt fits of models from `make()` at one line after another, until none is left.
-
-    A fit raises the interrupt and leaves no trace, or keeps a model that ``check(model)`` is called
-    with and tells so, in one warning; both happen more than ten times. `names` are those of
-    `fit_interrupted`.
-    """
-    ends = {"kept": 0, "raised": 0}
+    kept, raised, trace = 0, 0, sys.gettrace()
     for at in range(1, 1000):
-        model = make()
+        model, left = clone(estimator), at
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
+            sys.settrace(calls)
             try:
-                happened = fit_interrupted(model, X, at, names)
+                model.fit(X)
             except KeyboardInterrupt:
-                ends["raised"] += 1
+                raised += 1
                 assert vars(model).keys() == model.get_params().keys()
                 continue
-        if not happened:
+            finally:
+                sys.settrace(trace)
+        if left > 0:  # all lines were tried
             break
-        ends["kept"] += 1
+        kept += 1
         assert [str(w.message)[:11] for w in seen] == ["interrupted"]
         check(model)
-    assert min(ends.values()) > 10
-    assert at < 999
+    assert min(kept, raised) > 10
+    assert left > 0

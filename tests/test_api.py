@@ -28,7 +28,7 @@ ITERATIVE = [cls for cls, names in PASSES.items() if names]
 SECTIONS = ["Parameters", "Attributes", "References", "Examples"]
 K, N_PASSES = 3, 3
 ROOT = Path(akpca.__file__).parent
-MAX_METHODS, MAX_CLASS, MAX_FUNCTION = 25, 400, 50
+MAX_METHODS, MAX_CLASS, MAX_FUNCTION = 20, 300, 50
 X = np.abs(np.random.default_rng(0).standard_normal((60, 8)) * 0.6 ** np.arange(8))
 
 every_estimator = pytest.mark.parametrize("cls", SMALL, ids=lambda cls: cls.__name__)

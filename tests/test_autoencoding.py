@@ -1,7 +1,6 @@
 """AKPCA: gradients by finite differences, equal to the literal report, and what it does; then what
 all estimators of its room share."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -9,11 +8,9 @@ import pytest
 from helpers import interrupt_anywhere
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn import decomposition
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.pipeline import make_pipeline
 
 from akpca import (
     AKPCA,
@@ -24,7 +21,16 @@ from akpca import (
     pca,
     relative_error,
 )
-from akpca.autoencoding import DenseModel, cleaning, coordinates, models, objectives, training
+from akpca.autoencoding import (
+    DenseModel,
+    cleaning,
+    coordinates,
+    estimators,
+    models,
+    network,
+    objectives,
+    training,
+)
 from akpca.book import reference
 
 REPORT = {"objective": "spectral", "offset": False}
@@ -42,7 +48,6 @@ SETTINGS = {
 }
 for setting in SETTINGS.values():
     setting.set_params(random_state=0)
-CENTRED = {name: model for name, model in SETTINGS.items() if "report" not in name}
 QUADRATIC = {name: model for name, model in SETTINGS.items() if "AKPCA" in name}
 ONE_EACH = {name: model for name, model in SETTINGS.items() if name.isalpha()}
 
@@ -198,22 +203,18 @@ def test_codes_losses_and_gradients_are_the_literal_ones():
         np.testing.assert_allclose(model.matrices(fast), np.mean(parts, axis=0), atol=1e-8)
 
 
-def test_reconstruction_gradient_is_zero_where_the_decoder_answers_zero():
-    """No positive eigenvalue: the loss is ||x||^2, flat, and no NaN; also for samples of zero."""
+def test_reconstruction_gradient_where_eigenvalues_vanish():
+    """No positive eigenvalue: the loss is ||x||^2, flat; also for samples of zero. From 1 down to
+    the least number: no warning, and no gradient grows without bound."""
     X = np.array([[1.0, 2.0], [0.0, 0.0]])
     product = objectives.stacked_product(np.array([-np.eye(2), np.zeros((2, 2))]))
     losses, P, _ = objectives.reconstruction(product, X, np.ones(2))
     np.testing.assert_allclose(losses, [5, 0])
     np.testing.assert_array_equal(P, 0)
-
-
-def test_reconstruction_gradient_is_bounded_where_eigenvalues_vanish():
-    """Matrices from 1 down to the least number: no warning, and no gradient grows without bound."""
-    d, dtype = 60, np.float32
-    axis = np.ones(d) / d**0.5
-    M = np.array([10.0**-p * np.outer(axis, axis) for p in range(0, 46, 3)]).astype(dtype)
-    X = np.random.default_rng(0).standard_normal((len(M), d)).astype(dtype) / d**0.5
-    start = objectives.mixed_start(axis.astype(dtype), X.shape)
+    axis = np.full(60, 60**-0.5)
+    M = np.array([10.0**-p * np.outer(axis, axis) for p in range(0, 46, 3)]).astype(np.float32)
+    X = np.random.default_rng(0).standard_normal((len(M), 60)).astype(np.float32) / 60**0.5
+    start = objectives.mixed_start(axis.astype(np.float32), X.shape)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         losses, P, _ = objectives.reconstruction(objectives.stacked_product(M), X, start)
@@ -224,25 +225,18 @@ def test_reconstruction_gradient_is_bounded_where_eigenvalues_vanish():
 def test_data_span_reference_by_finite_differences_and_by_the_full_matrices():
     """(23)-(26): the same loss as (18) with A = H Phi, B = G Phi, and right derivatives, whether
     the eigenvalue of largest size is positive or negative."""
-    rng = np.random.default_rng(0)
-    signs = set()
+    rng, signs, objective = np.random.default_rng(0), set(), reference.data_span_objective
     for trial in range(6):
         X, x = rng.uniform(0, 1, (7, 5)), rng.uniform(0, 1, 5)
-        H, G = rng.standard_normal((2, 3, 7)) * (0.05 if trial % 2 else 0.6)
-        full_A, full_B = (np.array([(X.T * row) @ X for row in T]) for T in (H, G))
-        value = reference.data_span_objective(H, G, X, x)
-        assert value == pytest.approx(reference.akpca_objective(full_A, full_B, x[None]), rel=1e-9)
-        z = G.T @ (H @ (X @ x) ** 2)
-        signs.add(np.sign(reference.data_span_eigenpair(z, X, x)[0]))
+        H, G, U, V = rng.standard_normal((4, 3, 7)) * (0.05 if trial % 2 else 0.6)
+        A, B = (np.array([(X.T * row) @ X for row in T]) for T in (H, G))
+        expected = reference.akpca_objective(A, B, x[None])
+        assert objective(H, G, X, x) == pytest.approx(expected, rel=1e-9)
+        signs.add(np.sign(reference.data_span_eigenpair(G.T @ (H @ (X @ x) ** 2), X, x)[0]))
         dH, dG = reference.data_span_subgradient(H, G, X, x)
-        for p, g in ((H, dH), (G, dG)):
-            direction, kept, values = rng.standard_normal(p.shape), p.copy(), []
-            for sign in (1, -1):
-                p[...] = kept + sign * 1e-6 * direction
-                values.append(reference.data_span_objective(H, G, X, x))
-            p[...] = kept
-            slope = (values[0] - values[1]) / 2e-6
-            assert np.sum(g * direction) == pytest.approx(slope, rel=1e-5, abs=1e-8)
+        sides = [objective(H + h * U, G + h * V, X, x) for h in (1e-6, -1e-6)]
+        slope = (sides[0] - sides[1]) / 2e-6
+        assert np.sum(dH * U) + np.sum(dG * V) == pytest.approx(slope, rel=1e-5, abs=1e-8)
     assert signs == {1.0, -1.0}
 
 
@@ -326,10 +320,12 @@ def test_pca_start_is_pca_and_nearer_for_a_large_constant():
 # ------------------------------------------------------------------ the descent
 
 
-@over({name: QUADRATIC[name] for name in ("AKPCA", "AKPCA, report", "AKPCA, random")})
+@over(QUADRATIC)
 def test_the_descent_improves_on_its_start(model, digits):
     """With default steps, on samples that were not seen as well."""
     X, X_new = digits
+    if isinstance(model, DataSpanAKPCA):  # which needs many without linear terms
+        model.set_params(n_components=8, n_landmarks=300)
     start = clone(model).set_params(n_epochs=0).fit(X)
     model.set_params(n_epochs=8).fit(X)
     assert error(model, X) < 0.97 * error(start, X)
@@ -387,8 +383,12 @@ def test_iterations_do_not_begin_at_the_sample(digits, monkeypatch):
 def test_epochs_and_steps_are_their_formulas(digits):
     """14 passes for 3,000 samples, n^(-2/3) for others, from 4 to 100; steps of Adam by the half
     power of the variances, with mean square 1."""
-    assert [training.default_epochs(n) for n in (2, 1500, 3000, 10**6)] == [100, 22, 14, 4]
-    found = coordinates.Coordinates.measured(digits[0], np.float64, offset=True, turn=True)
+    seen = []
+    once = AKPCA(1, callback=lambda state: seen.append(state.n_iter_max) or True)
+    for n in (2, 1500, 3000, 30_000):
+        once.fit(np.linspace(0, 1, n)[:, None])
+    assert seen == [100, 22, 14, 4]
+    found, _ = coordinates.Coordinates.measured(digits[0], offset=True, turn=True)
     steps, other = training.adam_steps(found)
     assert other is steps
     assert np.mean(steps**2) == pytest.approx(1)
@@ -409,29 +409,39 @@ def test_a_penalty_holds_components_near_the_start(digits, monkeypatch):
     assert training.PENALTIES["spectral"] == 0
 
 
-def test_forming_matrices_changes_nothing(digits, monkeypatch):
+def test_what_samples_do_not_span_stays_at_rest():
+    """More components than the samples have: the decoder has zeros for the others, at the start."""
+    X = np.outer(np.linspace(0, 1, 9), [1.0, 2.0, 3.0]) + 2
+    for offset in (True, False):
+        model = AKPCA(5, n_epochs=0, offset=offset, random_state=0).fit(X)
+        used = 1 if offset else 3
+        assert np.abs(model.decoder_[:used]).max(axis=(1, 2)).min() > 0
+        np.testing.assert_array_equal(model.decoder_[used:], 0)
+
+
+@over({name: QUADRATIC[name] for name in QUADRATIC if "random" not in name})
+def test_forming_matrices_changes_nothing(model, digits, monkeypatch):
     """Many components, where M is formed, and the same with products only."""
     X = digits[0][:100]
-    model = AKPCA(13, n_epochs=2, random_state=0)
-    formed = clone(model).fit(X).encoder_
+    model.set_params(n_components=13, n_epochs=1)
+    formed = rebuilt(clone(model).fit(X), X)
     monkeypatch.setattr(models, "FORM_IN_TRAINING", 1000)
     monkeypatch.setattr(models, "FORM_IN_DECODING", 1000)
-    np.testing.assert_allclose(clone(model).fit(X).encoder_, formed, atol=1e-6)
+    monkeypatch.setattr(models, "FORMED_SPAN_SIZE", 0)
+    np.testing.assert_allclose(rebuilt(model.fit(X), X), formed, atol=1e-5)
 
 
 def test_precision_of_the_arithmetic(monkeypatch):
     """Double for up to 1,000 samples, single for more; codes have that of X."""
     seen, gradients = [], DenseModel.gradients
     monkeypatch.setattr(
-        DenseModel, "gradients", lambda self, Z, *args: seen.append(Z) or gradients(self, Z, *args)
+        DenseModel, "gradients", lambda self, Z, loss: seen.append(Z) or gradients(self, Z, loss)
     )
     X = np.random.default_rng(0).standard_normal((1001, 3)).astype(np.float32)
     model = AKPCA(1, n_epochs=1, random_state=0)
-    assert model.fit(X[:1000]).transform(X).dtype == np.float32
-    assert {Z.dtype for Z in seen} == {np.dtype(np.float64)}
-    seen.clear()
-    assert model.fit(X.astype(np.float64)).transform(X).dtype == np.float32
-    assert {Z.dtype for Z in seen} == {np.dtype(np.float32)}
+    for part, expected in ((X[:1000], np.float64), (X.astype(np.float64), np.float32)):
+        assert model.fit(part).transform(X).dtype == np.float32
+        assert seen[-1].dtype == expected
 
 
 # ------------------------------------------------------------------ AKPCA, fitted
@@ -523,15 +533,12 @@ def test_codes_of_any_size_are_decoded(model, dtype, digits):
 @over(SETTINGS)
 @pytest.mark.parametrize("noise", [None, 0.1], ids=["clean", "noise"])
 def test_same_seed_same_bits(model, noise, digits):
-    """Twice the same, also of a copy that was pickled; another seed, another result."""
+    """Twice the same; another seed, another result."""
     X = digits[0][:150]
     model.set_params(noise=noise)
     first, second, other = (clone(model).set_params(random_state=s).fit(X) for s in (0, 0, 1))
-    codes = first.transform(X)
-    np.testing.assert_array_equal(second.transform(X), codes)
+    np.testing.assert_array_equal(second.transform(X), first.transform(X))
     assert other.loss_curve_ != first.loss_curve_
-    copy = pickle.loads(pickle.dumps(first))
-    np.testing.assert_array_equal(copy.inverse_transform(codes), first.inverse_transform(codes))
 
 
 @over(SETTINGS)
@@ -557,66 +564,42 @@ def test_memory_order_does_not_matter(model, digits):
 def test_the_scale_of_the_data_does_not_matter(model, factor, digits):
     """Relative errors change by less than 2 %, with noise of the same relative size as well."""
     X = digits[0][:150]
-    model.set_params(noise=0.1)
-    before = error(clone(model).fit(X), X)
+    before = error(clone(model).set_params(noise=0.1).fit(X), X)
     model.set_params(noise=0.1 * factor).fit(factor * X)
     assert relative_error(X, rebuilt(model, factor * X) / factor) == pytest.approx(before, rel=0.02)
 
 
-@over(CENTRED)
-def test_a_large_mean_does_not_swallow_what_varies(model, digits):
-    """Samples far from 0 are centred in their own precision."""
+@over(SETTINGS)
+def test_neither_a_large_mean_nor_float32_costs_digits(model, digits):
+    """Samples far from 0 are centred in their own precision; float32 stays float32."""
     X, shift = digits[0][:150], 1e8
     before = error(clone(model).fit(X), X)
-    X_hat = rebuilt(model.fit(X + shift), X + shift) - shift
-    assert relative_error(X, X_hat) == pytest.approx(before, rel=1e-3)
-
-
-@over(SETTINGS)
-def test_float32_stays_float32(model, digits):
-    """float32 in, float32 out, with nearly the results of float64."""
-    X = digits[0][:150]
-    single, double = clone(model).fit(X.astype(np.float32)), clone(model).fit(X)
-    codes = single.transform(X.astype(np.float32))
-    X_hat = single.inverse_transform(codes)
+    single = X.astype(np.float32)
+    codes = clone(model).fit(single).transform(single)
+    X_hat = rebuilt(clone(model).fit(single), single)
     assert codes.dtype == X_hat.dtype == np.float32
-    assert relative_error(X, X_hat) == pytest.approx(error(double, X), rel=0.01)
-
-
-@over(SETTINGS)
-def test_clone_names_and_pipeline(model, digits):
-    """A clone has no state; codes have names; a pipeline goes both ways."""
-    X = digits[0][:150]
-    first = decomposition.NMF(20, init="nndsvda", max_iter=30, tol=0.1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        pipeline = make_pipeline(first, clone(model)).fit(X)
-    np.testing.assert_array_equal(clone(model).fit_transform(X), model.fit(X).transform(X))
-    assert pipeline.inverse_transform(pipeline.transform(X)).shape == X.shape
-    assert vars(clone(model)).keys() == model.get_params().keys()
-    prefix = type(model).__name__.lower()
-    assert list(model.get_feature_names_out()) == [f"{prefix}{j}" for j in range(3)]
+    assert relative_error(X, X_hat) == pytest.approx(before, rel=0.01)
+    if getattr(model, "offset", True):
+        X_hat = rebuilt(model.fit(X + shift), X + shift) - shift
+        assert relative_error(X, X_hat) == pytest.approx(before, rel=1e-3)
 
 
 @over(ONE_EACH)
-def test_callbacks_see_the_model_change_nothing_and_may_stop(model, digits, capsys):
-    """It gets a model that encodes and decodes; the fit is the same to the bit as without; a true
-    value ends it. A progress bar has the name of the estimator."""
+def test_callbacks_see_the_model_and_change_nothing(model, digits, capsys):
+    """It gets a model that encodes and decodes; the fit is the same to the bit as without. A
+    progress bar has the name of the estimator."""
     X, seen = digits[0][:150], []
-    length = "n_rounds" if isinstance(model, RidgeAutoencoder) else "n_epochs"
-    model.set_params(**{length: 4})
     plain = clone(model).fit(X).transform(X)
 
-    def callback(state, stop=5):
-        seen.append((state.n_iter, state.n_iter_max, error(state.model, X) < 1))
+    def callback(state):
+        seen.append(error(state.model, X))
         assert state.loss == state.model.loss_curve_[-1]
-        return state.n_iter == stop
 
     np.testing.assert_array_equal(model.set_params(callback=callback).fit(X).transform(X), plain)
-    assert seen == [(i, 4, True) for i in range(1, 5)]
+    assert len(seen) == model.n_iter_
+    assert max(seen) < 1
     assert capsys.readouterr() == ("", "")
-    model.set_params(callback=lambda state: callback(state, 2), verbose=True).fit(X)
-    assert model.n_iter_ == 2
+    model.set_params(verbose=True).fit(X)
     assert type(model).__name__ in capsys.readouterr().err
 
 
@@ -639,7 +622,7 @@ def test_an_interrupt_anywhere_leaves_one_model_as_a_whole():
         assert any(all(map(np.array_equal, pair, epoch)) for epoch in epochs)
         assert len(again.loss_curve_) == again.n_iter_
 
-    interrupt_anywhere(lambda: clone(model), X, ("fit", "run", "_keep"), check)
+    interrupt_anywhere(model, X, ("fit", "run", "_keep"), check)
 
 
 def test_an_interrupt_anywhere_of_the_rounds():
@@ -650,8 +633,8 @@ def test_an_interrupt_anywhere_of_the_rounds():
         assert 0 < model.n_iter_ == len(model.loss_curve_) - 1
         assert np.isfinite(model.transform(X)).all()
 
-    make = lambda: RidgeAutoencoder(1, ridge=0.01, n_rounds=3, random_state=0)  # noqa: E731
-    interrupt_anywhere(make, X, ("fit", "_learn", "_finished"), check)
+    model = RidgeAutoencoder(1, ridge=0.01, n_rounds=3, random_state=0)
+    interrupt_anywhere(model, X, ("fit", "_learn", "_finished"), check)
 
 
 ODD = {
@@ -760,23 +743,12 @@ def test_noise_that_breaks_samples_is_refused(model, spoil, digits):
 BAD = [
     (AKPCA, {"n_components": 11, "offset": False}, "n_components=11 must not be more than 10"),
     (AKPCA, {"n_components": 15}, "n_components=15 must not be more than 14"),
-    (AKPCA, {"objective": "hinge"}, "objective"),
-    (AKPCA, {"init": "kpca"}, "init"),
-    (AKPCA, {"learning_rate": 0.0}, "learning_rate"),
-    (AKPCA, {"n_epochs": -1}, "n_epochs"),
     (DataSpanAKPCA, {"n_landmarks": 31}, "n_landmarks=31, but X has only 30 samples"),
-    (DataSpanAKPCA, {"n_landmarks": 0}, "n_landmarks"),
-    (DataSpanAKPCA, {"sampling": "best"}, "sampling"),
     (DataSpanAKPCA, {"n_components": 8, "n_landmarks": 3}, "the span of 3 landmarks"),
     (DataSpanAKPCA, {"n_components": 4, "n_landmarks": 3, "offset": False}, "of 3 landmarks"),
-    (RidgeAutoencoder, {"n_centers": 0}, "n_centers"),
-    (RidgeAutoencoder, {"ridge": -1.0}, "ridge"),
-    (RidgeAutoencoder, {"n_rounds": -1}, "n_rounds"),
     (Autoencoder, {"hidden_layer_sizes": (10, 0)}, "hidden_layer_sizes must be positive integers"),
     (Autoencoder, {"hidden_layer_sizes": (2.5,)}, "hidden_layer_sizes must be positive integers"),
     (Autoencoder, {"validation_fraction": 0.01}, "validation_fraction=0.01 of 30 samples"),
-    (Autoencoder, {"sparsity": -1.0}, "sparsity"),
-    (Autoencoder, {"n_epochs": 0}, "n_epochs"),
 ]
 
 
@@ -787,44 +759,17 @@ def test_bad_arguments_are_named(cls, options, message):
         cls(**options).fit(np.random.default_rng(0).uniform(0, 1, (30, 4)))
 
 
-# Arguments that were, and what their refusal names.
-DESCENT = {
-    "decoder": "RidgeAutoencoder",
-    "constant": "scale",
-    "solver": "akpca.book.reference",
-    "precision": "1,000",
-    "batch_size": "100",
-    "early_stopping": "callback",
-    "validation_fraction": "callback",
-    "n_iter_no_change": "callback",
-    "warm_start": "n_epochs",
-    "penalty": "objective",
-    "noise_level": "noise",
-}
 GONE = {
-    AKPCA: DESCENT,
-    DataSpanAKPCA: DESCENT | {"rank": "n_landmarks"},
-    Autoencoder: {"activation": "Network", "batch_size": "100", "noise_level": "noise"},
+    AKPCA: estimators.GONE,
+    DataSpanAKPCA: estimators.GONE | {"rank": "n_landmarks"},
+    Autoencoder: network.GONE,
 }
 
 
-@pytest.mark.parametrize(
-    ("cls", "name", "instead"),
-    [(cls, name, instead) for cls, names in GONE.items() for name, instead in names.items()],
-)
-def test_an_argument_that_is_gone_is_refused_with_its_replacement(cls, name, instead):
+@pytest.mark.parametrize("cls", GONE)
+def test_an_argument_that_is_gone_is_refused_with_its_replacement(cls):
     """At once, whatever its value; and no estimator still has it under its name."""
-    with pytest.raises(TypeError, match=f"{cls.__name__} has no parameter {name}: .*{instead}"):
-        cls(3, **{name: None})
-    assert name not in cls().get_params()
-
-
-@pytest.mark.parametrize("cls", [AKPCA, DataSpanAKPCA, RidgeAutoencoder, Autoencoder])
-def test_constructors_have_at_most_twelve_arguments_and_no_other(cls):
-    """Each is documented, and one that is unknown is refused."""
-    names = cls().get_params()
-    assert len(names) <= 13 - (cls is not Autoencoder)
-    parameters = cls.__doc__.partition("Parameters")[2].partition("Attributes")[0]
-    assert all(name in parameters for name in names)
-    with pytest.raises(TypeError, match="unknown"):
-        cls(unknown=1)
+    for name, instead in GONE[cls].items():
+        with pytest.raises(TypeError, match=f"{cls.__name__} has no parameter {name}: .*{instead}"):
+            cls(3, **{name: None})
+        assert name not in cls().get_params()

@@ -10,17 +10,15 @@ import pytest
 from helpers import assert_same_up_to_sign
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from akpca import AKPCA, DataSpanAKPCA, pca, reconstruction_error
-from akpca.autoencoding import DenseModel, Span, SpanModel, models, objectives
+from akpca.autoencoding import DenseModel, Span, SpanModel, objectives
 from akpca.book import reference
 
 LOSSES = {"spectral": objectives.spectral, "reconstruction": objectives.reconstruction}
-FORMS = [{"offset": True}, {"offset": False}]
 
-by_form = pytest.mark.parametrize("form", FORMS, ids=["offset", "report"])
+by_offset = pytest.mark.parametrize("offset", [True, False])
 by_objective = pytest.mark.parametrize("objective", LOSSES)
 with_and_without_constant = pytest.mark.parametrize("constant", [False, True])
 
@@ -35,8 +33,9 @@ def digits():
 def samples(n, d, constant, seed=0):
     """Positive samples, or samples of any sign and a last coordinate 1."""
     rng = np.random.default_rng(seed)
-    X = rng.uniform(0, 1, (n, d)) if not constant else rng.standard_normal((n, d))
-    return np.hstack([X, np.ones((n, 1))]) if constant else X
+    if not constant:
+        return rng.random((n, d))
+    return np.hstack([rng.standard_normal((n, d)), np.ones((n, 1))])
 
 
 def random_model(d, m, k, constant, scale=1.0):
@@ -84,9 +83,8 @@ def test_span_speaks_of_matrices(constant):
     P, V = rng.standard_normal((2, 6, d + constant))
     expected = np.einsum("ir,jrs,is->ij", P, basis, V)
     np.testing.assert_allclose(span.coordinates(span.inner(P, V)), expected, atol=1e-9)
-    np.testing.assert_allclose(
-        span.features(P) @ H.T, np.einsum("ir,jrs,is->ij", P, T, P), atol=1e-9
-    )
+    codes = SpanModel(span, H, H).encode(P)
+    np.testing.assert_allclose(codes, np.einsum("ir,jrs,is->ij", P, T, P), atol=1e-9)
     C = rng.standard_normal((6, span.n_atoms))
     M = span.matrices(C).transpose(1, 0, 2)
     np.testing.assert_allclose(span.product(C)(V), np.einsum("irs,is->ir", M, V), atol=1e-10)
@@ -137,33 +135,26 @@ def test_gradient_is_the_literal_one():
         np.testing.assert_allclose(fast, expected, atol=1e-8 * np.abs(expected).max())
     # the sign that (24) forgets is put to the test
     zetas = [raw[1].T @ (raw[0] @ (raw[2] @ x) ** 2) for x in X]
-    signs = {
-        np.sign(reference.data_span_eigenpair(z, raw[2], x)[0])
-        for z, x in zip(zetas, X, strict=True)
-    }
-    assert signs == {-1, 1}
+    values = [reference.data_span_eigenpair(z, raw[2], x)[0] for z, x in zip(zetas, X, strict=True)]
+    assert min(values) < 0 < max(values)
 
 
 @by_objective
 @with_and_without_constant
-@pytest.mark.parametrize("noise", [0.0, 0.1])
-def test_gradient_against_finite_differences(objective, constant, noise):
-    """Gradients of both objectives agree with central differences to 1e-5, also of noisy codes."""
+def test_gradient_against_finite_differences(objective, constant):
+    """Gradients of both objectives agree with central differences to 1e-5, of noisy codes."""
     span, H, G = random_model(6, 10, 3, constant, scale=0.3)
     X = samples(8, 6, constant, 4)
-    noisy = X + noise * np.random.default_rng(9).standard_normal(X.shape)
+    noisy = X + 0.1 * np.random.default_rng(9).standard_normal(X.shape)
     loss = exact_loss(objective, X, constant)
     _, (dH, dG), _ = SpanModel(span, H, G).gradients(noisy, loss)
-    rng = np.random.default_rng(1)
-    for _ in range(3):
-        U, V = rng.standard_normal(H.shape), rng.standard_normal(G.shape)
-        h = 1e-5
-        sides = [
-            SpanModel(span, H + s * U, G + s * V).gradients(noisy, loss)[0].mean() for s in (h, -h)
-        ]
-        numerical, analytical = (sides[0] - sides[1]) / (2 * h), np.sum(dH * U) + np.sum(dG * V)
-        size = np.hypot(np.linalg.norm(dH), np.linalg.norm(dG))
-        assert abs(numerical - analytical) <= 1e-5 * max(abs(analytical), size)
+    U, V = (np.random.default_rng(1).standard_normal(p.shape) for p in (H, G))
+    h = 1e-5
+    sides = [
+        SpanModel(span, H + s * U, G + s * V).gradients(noisy, loss)[0].mean() for s in (h, -h)
+    ]
+    slope, size = (sides[0] - sides[1]) / (2 * h), np.hypot(*map(np.linalg.norm, (dH, dG)))
+    assert np.sum(dH * U) + np.sum(dG * V) == pytest.approx(slope, rel=1e-5, abs=1e-5 * size)
 
 
 # ---------------------------------------------------------------------------------- start
@@ -185,48 +176,27 @@ def test_start_is_pca(shape):
 # ------------------------------------------------------------------------------- training
 
 
-@by_objective
-@by_form
-def test_both_objectives_beat_pca_and_the_start(objective, form, digits):
-    """On training and on new samples, which come back with their signs."""
-    mean = digits[0].mean(axis=0) if form["offset"] else 0
-    X, X_new = (part - mean for part in digits)
-    m = 150 if form["offset"] else 400  # without linear terms, it takes more of them
-    options = {**form, "n_landmarks": m, "objective": objective, "random_state": 0}
-    model = DataSpanAKPCA(8, n_epochs=8, **options).fit(X)
-    start = clone(model).set_params(n_epochs=0).fit(X)
-    linear = pca(X, 8)
-    for part in (X, X_new):
-        bound = reconstruction_error(part, linear.reconstruct(part))
-        assert error(model, part) < 0.97 * min(bound, error(start, part))
-        assert np.mean(np.sum(part * rebuilt(model, part), axis=1) > 0) > 0.99
-
-
-@pytest.mark.parametrize("sampling", ["uniform", "kmeans"])
-def test_landmarks_are_samples_or_centres(sampling, digits):
+def test_landmarks_are_samples_or_centres(digits):
     """Samples, each at most once; or centres, nearer to the samples on average."""
-    X = digits[0][:150]
-    model = DataSpanAKPCA(3, n_landmarks=40, sampling=sampling, n_epochs=0, random_state=0).fit(X)
-    assert model.landmarks_.shape == (40, 64)
-    gaps = np.sum((model.landmarks_[:, None] - X) ** 2, axis=2)
-    if sampling == "uniform":
-        assert gaps.min(axis=1).max() < 1e-20
-        assert len(set(gaps.argmin(axis=1))) == 40
-    else:
-        uniform = clone(model).set_params(sampling="uniform").fit(X).landmarks_
-        assert gaps.min(axis=0).mean() < 0.9 * np.mean(
-            np.sum((uniform[:, None] - X) ** 2, axis=2).min(axis=0)
-        )
+    X, gaps = digits[0][:150], {}
+    for sampling in ("uniform", "kmeans"):
+        model = DataSpanAKPCA(3, n_landmarks=40, sampling=sampling, n_epochs=0, random_state=0)
+        Z = model.fit(X).landmarks_
+        assert Z.shape == (40, 64)
+        gaps[sampling] = np.sum((Z[:, None] - X) ** 2, axis=2)
+    assert gaps["uniform"].min(axis=1).max() < 1e-20
+    assert len(set(gaps["uniform"].argmin(axis=1))) == 40
+    assert gaps["kmeans"].min(axis=0).mean() < 0.9 * gaps["uniform"].min(axis=0).mean()
 
 
 # ------------------------------------------------------------------------ what comes out
 
 
-@by_form
-def test_coefficients_are_those_of_the_matrices(form, digits):
+@by_offset
+def test_coefficients_are_those_of_the_matrices(offset, digits):
     """Quadratic parts of A_j and B_j are sums of landmarks, in the units of X."""
     X = 5 * digits[0]
-    model = DataSpanAKPCA(3, **form, n_landmarks=50, n_epochs=2, random_state=0).fit(X)
+    model = DataSpanAKPCA(3, offset=offset, n_landmarks=50, n_epochs=2, random_state=0).fit(X)
     centred = model.landmarks_ - model.mean_
     for coef, matrices in (
         (model.encoder_coef_, model.encoder_),
@@ -237,23 +207,13 @@ def test_coefficients_are_those_of_the_matrices(form, digits):
         np.testing.assert_allclose(matrices[:, :64, :64], quadratic, atol=1e-6)
 
 
-@by_form
-def test_decoding_does_not_depend_on_the_route(form, digits, monkeypatch):
-    """Decoding by matrices and by products give the same samples."""
-    X = digits[0][:150]
-    model = DataSpanAKPCA(3, **form, n_landmarks=50, n_epochs=1, random_state=0).fit(X)
-    formed = rebuilt(model, X)
-    monkeypatch.setattr(models, "FORMED_SPAN_SIZE", 0)
-    np.testing.assert_allclose(rebuilt(model, X), formed, atol=1e-5)
-
-
-@by_form
+@by_offset
 @by_objective
-def test_no_matrix_of_features_is_formed(form, objective):
+def test_no_matrix_of_features_is_formed(offset, objective):
     """With many features, memory stays far below one d x d matrix."""
     d = 4000
     X = np.random.default_rng(0).uniform(0, 1, (30, d)).astype(np.float32)
-    model = DataSpanAKPCA(3, n_epochs=1, n_landmarks=15, objective=objective, **form)
+    model = DataSpanAKPCA(3, n_epochs=1, n_landmarks=15, objective=objective, offset=offset)
     tracemalloc.start()
     rebuilt(model.fit(X), X)
     _, peak = tracemalloc.get_traced_memory()

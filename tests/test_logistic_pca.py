@@ -10,7 +10,7 @@ from akpca.book import reference
 DIGITS = load_dataset("digits").X
 
 
-@pytest.mark.parametrize("k", [1, 10, 30])
+@pytest.mark.parametrize("k", [1, 30])
 def test_no_step_makes_the_deviance_larger(k):
     """Neither on grey images nor on black and white ones, whose best deviance is not attained."""
     for X in (DIGITS[:60], np.round(DIGITS[:60])):

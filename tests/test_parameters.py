@@ -26,46 +26,24 @@ def run(*injected):
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        "gamma = 2",
-        "n_components = 0",
-        "progress = True",
-        "dataset = ''",
-        "n_components = 10**30",
-    ],
-)
-def test_parameters_of_the_declared_types_pass(line):
-    """Defaults and other values of the same type pass; an integer will do for a float."""
-    check_parameters(run(line))
-
-
-@pytest.mark.parametrize(
     ("line", "message"),
     [
         ("n_components = 2.5", "n_components=2.5 must be an integer of at least 0"),
         ("n_components = 'three'", "n_components='three' must be an integer of at least 0"),
         ("n_components = -1", "n_components=-1 must be an integer of at least 0"),
         ("n_components = True", "n_components=True must be an integer of at least 0"),
-        ("gamma = 'scale'", "gamma='scale' must be a finite number of at least 0"),
         ("gamma = float('nan')", "gamma=nan must be a finite number of at least 0"),
         ("progress = 'no'", "progress='no' must be of type bool"),
         ("dataset = 3", "dataset=3 must be of type str"),
     ],
 )
-def test_parameters_of_other_types_are_refused(line, message):
-    """What papermill injects must be what the first cell declares."""
+def test_what_papermill_injects_is_what_the_first_cell_declares(line, message):
+    """Defaults and other values of the same type pass; an integer will do for a float."""
+    for good in ("", "gamma = 2", "n_components = 10**30", "progress = True", "dataset = ''"):
+        check_parameters(run(good))
     with pytest.raises(ValueError) as caught:
         check_parameters(run(line))
     assert str(caught.value) == message
-
-
-@pytest.mark.parametrize("value", [(10, 20), [10, 20], ()])
-@pytest.mark.parametrize("kind", [tuple[int, ...], list[int], list, tuple[float, ...]])
-def test_a_list_does_for_a_tuple(kind, value):
-    """Papermill has no tuples."""
-    check_parameters({"p": value, "__annotations__": {"p": kind}})
 
 
 @pytest.mark.parametrize(
@@ -77,6 +55,10 @@ def test_a_list_does_for_a_tuple(kind, value):
     ],
 )
 def test_items_have_the_declared_type(kind, value, message):
+    """A list does for a tuple, which papermill does not have."""
+    for good in ((10, 20), [10, 20], ()):
+        for fine in (tuple[int, ...], list[int], list, tuple[float, ...]):
+            check_parameters({"p": good, "__annotations__": {"p": fine}})
     with pytest.raises(ValueError) as caught:
         check_parameters({"p": value, "__annotations__": {"p": kind}})
     assert str(caught.value) == message
@@ -101,29 +83,20 @@ def test_a_limit_may_be_excluded():
 
 Y = np.repeat([0, 1], 5)
 IMAGES = Dataset("toy", np.zeros((2, 16)), None, (4, 4), "")
+USES = {
+    "n_train": lambda value: balanced_split(Y, value, 1),
+    "n_test": lambda value: balanced_split(Y, 1, value),
+    "step": lambda value: IMAGES.subsampled(step=value),
+    "random_state": generator,
+    "sigma": lambda value: add_gaussian_noise(IMAGES.X, value),
+    "p": lambda value: add_speckle(IMAGES.X, value),
+}
 
 
-@pytest.mark.parametrize("value", [2.5, "2", True, -3])
-@pytest.mark.parametrize(
-    ("name", "use"),
-    [
-        ("n_train", lambda value: balanced_split(Y, value, 1)),
-        ("n_test", lambda value: balanced_split(Y, 1, value)),
-        ("step", lambda value: IMAGES.subsampled(step=value)),
-        ("random_state", generator),
-    ],
-    ids=["n_train", "n_test", "step", "random_state"],
-)
-def test_counts_are_integers(name, use, value):
-    """An argument that counts names itself when it can't be a count."""
-    if (name, value) != ("random_state", True):  # an integer to NumPy's seeds
-        with pytest.raises(ValueError, match=rf"{name}=.* an integer|cannot be used to seed"):
-            use(value)
-
-
-@pytest.mark.parametrize("value", ["0.5", True, None, -1])
-@pytest.mark.parametrize(("name", "add"), [("sigma", add_gaussian_noise), ("p", add_speckle)])
-def test_noise_is_a_number(name, add, value):
-    """The size of the noise names itself when it is no number."""
-    with pytest.raises(ValueError, match=f"^{name}=.* must be a finite number"):
-        add(np.ones((2, 2)), value)
+@pytest.mark.parametrize("value", ["2", True, -3, 2.5])
+@pytest.mark.parametrize("name", USES)
+def test_arguments_of_functions_name_themselves(name, value):
+    """One that counts when it can't be a count, the size of noise when it is no number."""
+    if (name, value) not in (("random_state", True), ("sigma", 2.5)):  # which are right
+        with pytest.raises(ValueError, match=rf"{name}=.* (an integer|a finite)|cannot be used"):
+            USES[name](value)

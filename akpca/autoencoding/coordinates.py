@@ -19,16 +19,13 @@ from ..fitting import FLOATS, Encoder, Interval, check_codes
 from ..kernels import BLOCK_ROWS
 from ..pca import principal_axes
 
-__all__ = ["Coder", "Coordinates", "work_dtype"]
+__all__ = ["SAMPLES", "Coder", "Coordinates"]
 
 # Samples up to which the arithmetic of a fit is in double precision: the fewer there are, the more
 # passes, and the more rounding errors grow. For 80 digits of 8x8, codes would change by up to 20 %.
 DOUBLE_SAMPLES = 1000
-
-
-def work_dtype(n: int) -> np.dtype:
-    """Return the precision of the arithmetic for n samples: single is as good for many."""
-    return np.dtype(np.float64 if n <= DOUBLE_SAMPLES else np.float32)
+# How samples are checked; sums over them in another order would round differently.
+SAMPLES = {"dtype": FLOATS, "order": "C"}
 
 
 class Coder(Encoder):
@@ -58,8 +55,7 @@ class Coder(Encoder):
         X_new : ndarray of shape (n_new, n_components)
         """
         check_is_fitted(self)
-        X = self._samples(X, reset=False)
-        return self._finite(self._encode, X)
+        return self._finite(self._encode, validate_data(self, X, reset=False, **SAMPLES))
 
     def inverse_transform(self, X) -> np.ndarray:
         """Return the samples g(y) of some codes.
@@ -75,10 +71,6 @@ class Coder(Encoder):
         check_is_fitted(self)
         Y = check_codes(X, self._n_features_out, order="C", estimator=self)
         return self._finite(self._decode, Y)
-
-    def _samples(self, X, **options):
-        """Return samples as an array, in C order, as sums in another order round differently."""
-        return validate_data(self, X, dtype=FLOATS, order="C", **options)
 
     def _finite(self, method, X):
         """Return what a method makes of X in its precision; refuse X if that can't hold it."""
@@ -98,7 +90,7 @@ class Coordinates:
 
     The mean (d,) has the precision of the samples, and `scale` is the root mean squared norm of the
     samples after centring. Without an offset, mean and `constant` are 0, and there is no last
-    coordinate. Axes (d, r) have orthonormal columns, and variances (r,) are the mean squares of
+    coordinate. Axes (d, r) have orthonormal columns, and `variances` (r,) are the mean squares of
     normalised samples along them; None are the features themselves.
     """
 
@@ -110,9 +102,10 @@ class Coordinates:
 
     @classmethod
     def measured(
-        cls, X: np.ndarray, dtype: np.dtype, *, offset: bool, turn: bool = False
-    ) -> Coordinates:
-        """Return mean and scale of samples and, with `turn`, their principal axes."""
+        cls, X: np.ndarray, *, offset: bool, turn: bool = False
+    ) -> tuple[Coordinates, np.ndarray]:
+        """Return the coordinates for a fit, along principal axes with `turn`, and X in them."""
+        dtype = np.dtype(np.float64 if len(X) <= DOUBLE_SAMPLES else np.float32)
         total = 0.0
         with np.errstate(over="ignore"):
             mean = X.mean(axis=0, dtype=np.float64) if offset else np.zeros(X.shape[1])
@@ -131,17 +124,13 @@ class Coordinates:
             axes, variances = principal_axes(found.forward(X, dtype))
             if len(variances):
                 found = replace(found, axes=axes, variances=variances)
-        return replace(found, constant=scale) if offset else found
-
-    @property
-    def n_axes(self) -> int:
-        """Coordinates without the constant."""
-        return len(self.mean) if self.axes is None else self.axes.shape[1]
+        found = replace(found, constant=scale) if offset else found
+        return found, found.forward(X, dtype)
 
     def forward(self, X: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        """Return normalised samples, shape (n, n_axes), or one more with a constant."""
-        size = self.n_axes
+        """Return normalised samples, shape (n, r), or one more column with a constant."""
         axes = None if self.axes is None else self.axes.astype(dtype)
+        size = X.shape[1] if axes is None else axes.shape[1]
         Z = np.empty((len(X), size + bool(self.constant)), dtype)
         for rows in gen_batches(len(X), BLOCK_ROWS):
             # in the precision of X, to avoid cancellation where the mean is large
@@ -152,9 +141,10 @@ class Coordinates:
 
     def backward(self, Z: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:
         """Return samples in the units of X; `dtype` is that of the mean, by default that of X."""
-        Z = Z[:, : self.n_axes]
-        if self.axes is not None:
-            Z = Z @ self.axes.T.astype(Z.dtype)
+        if self.axes is None:
+            Z = Z[:, : len(self.mean)]
+        else:
+            Z = Z[:, : self.axes.shape[1]] @ self.axes.T.astype(Z.dtype)
         return Z * self.scale + (self.mean if dtype is None else self.mean.astype(dtype))
 
     def corrupted(

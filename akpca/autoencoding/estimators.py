@@ -7,15 +7,16 @@ from typing import Self
 
 import numpy as np
 from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils.validation import validate_data
 
 from ..fitting import Interval, StrOptions, fit_method, moved
 from ..kernels import BLOCK_ROWS
 from ..nystrom import cluster_centers
 from ..progress import FitProgress
 from ..threads import one_blas_thread
-from .coordinates import Coder, Coordinates, work_dtype
+from .coordinates import SAMPLES, Coder, Coordinates
 from .models import DenseModel, Span, SpanModel
-from .training import Descent, default_epochs
+from .training import Descent
 
 __all__ = ["AKPCA", "DataSpanAKPCA"]
 
@@ -52,36 +53,41 @@ class _Autoencoder(Coder):
 
     @fit_method
     def fit(self, X, y=None) -> Self:
-        """Learn encoder and decoder. An interrupt keeps the best iterate so far.
+        """Learn encoder and decoder; an interrupt keeps the best iterate so far. Return self.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Non-negative if ``offset=False``.
         y : Ignored
-
-        Returns
-        -------
-        self : object
         """
-        X = self._validated(X)
-        rng = check_random_state(self.random_state)
-        dtype = work_dtype(len(X))
-        n_epochs = default_epochs(len(X)) if self.n_epochs is None else int(self.n_epochs)
-        coordinates, Z, model = self._begin(X, rng, dtype)
+        X = validate_data(self, X, ensure_min_samples=2, **SAMPLES)
+        (n, d), k = X.shape, self.n_components
+        terms = d * (d + 3) // 2 if self.offset else d * (d + 1) // 2
+        if k > terms:
+            raise ValueError(
+                f"n_components={k} must not be more than {terms}, the number of "
+                f"{'linear and quadratic' if self.offset else 'quadratic'} terms of {d} features"
+            )
+        if not self.offset and X.min() < 0:
+            raise ValueError(
+                "Negative values in data: offset=False can't tell x from -x, so that it takes "
+                "non-negative samples only; use offset=True"
+            )
+        rng, n_epochs = check_random_state(self.random_state), self.n_epochs
+        if n_epochs is None:  # so that steps suffice
+            n_epochs = int(np.clip(round(14 * (3000 / n) ** (2 / 3)), 4, 100))
+        coordinates, Z, model = self._begin(X, rng)
+        descent = Descent(model, coordinates, rng, self.objective, self.learning_rate, self.noise)
 
-        def callback(result):
-            self._keep(coordinates, result, X.dtype)
-            return self.callback(FitProgress(result.n_iter, n_epochs, result.loss_curve[-1], self))
+        def callback():
+            self._keep(descent, X.dtype)
+            loss = descent.loss_curve[-1]
+            return self.callback(FitProgress(self.n_iter_, n_epochs, loss, self))
 
-        settings = self.objective, self.learning_rate, self.noise
-        result = Descent(model, coordinates, rng, *settings).run(
-            Z,
-            n_epochs,
-            title=type(self).__name__ if self.verbose else None,
-            callback=callback if self.callback else None,
-        )
-        self._keep(coordinates, result, X.dtype)
+        title = type(self).__name__ if self.verbose else None
+        descent.run(Z, n_epochs, title=title, callback=callback if self.callback else None)
+        self._keep(descent, X.dtype)
         return self
 
     def _encode(self, X):
@@ -91,9 +97,9 @@ class _Autoencoder(Coder):
                 "x from -x, so that samples which are mostly negative would come back with the "
                 "wrong sign"
             )
-        model = self._model.astype(X.dtype)
-        blocks = (self._coordinates.forward(X[r], X.dtype) for r in gen_batches(len(X), BLOCK_ROWS))
-        return np.concatenate([model.encode(Z) for Z in blocks]) * self.scale_**2
+        model, rows = self._model.astype(X.dtype), gen_batches(len(X), BLOCK_ROWS)
+        blocks = [model.encode(self._coordinates.forward(X[r], X.dtype)) for r in rows]
+        return np.concatenate(blocks) * self.scale_**2
 
     def _decode(self, Y):
         model = self._model.astype(Y.dtype)
@@ -123,10 +129,6 @@ class _Autoencoder(Coder):
         return self._coordinates.matrices(self._model.matrices(self._model.params[i]))
 
     @property
-    def _n_features_out(self):
-        return self._model.n_components
-
-    @property
     def _dtype(self):
         return self._model.params[0].dtype
 
@@ -135,30 +137,16 @@ class _Autoencoder(Coder):
         tags.input_tags.positive_only = not self.offset
         return tags
 
-    def _validated(self, X):
-        X = self._samples(X, ensure_min_samples=2)
-        d, k = X.shape[1], self.n_components
-        terms = d * (d + 3) // 2 if self.offset else d * (d + 1) // 2
-        if k > terms:
-            raise ValueError(
-                f"n_components={k} must not be more than {terms}, the number of "
-                f"{'linear and quadratic' if self.offset else 'quadratic'} terms of {d} features"
-            )
-        if not self.offset and X.min() < 0:
-            raise ValueError(
-                "Negative values in data: offset=False can't tell x from -x, so that it takes "
-                "non-negative samples only; use offset=True"
-            )
-        return X
-
-    def _keep(self, coordinates, result, dtype):
-        """Make these the fitted model and attributes."""
-        self._coordinates, self._model = coordinates, result.model.copy(dtype)
-        self.mean_, self.scale_ = coordinates.mean, coordinates.scale
-        self.constant_ = coordinates.constant
-        self.loss_curve_ = result.loss_curve[: result.n_iter]
-        self.monitor_curve_ = list(result.monitor_curve)
-        self.best_epoch_, self.n_iter_ = result.best_epoch, result.n_iter
+    def _keep(self, descent, dtype):
+        """Make the model of a descent, and its curves, those of the estimator."""
+        self._coordinates, self._model = descent.coordinates, descent.model.copy(dtype)
+        self._n_features_out = self.n_components
+        self.mean_, self.scale_ = self._coordinates.mean, self._coordinates.scale
+        self.constant_ = self._coordinates.constant
+        self.monitor_curve_ = list(descent.monitor_curve)
+        self.n_iter_ = max(len(self.monitor_curve_) - 1, 0)
+        self.loss_curve_ = descent.loss_curve[: self.n_iter_]
+        self.best_epoch_ = descent.best_epoch
 
 
 class AKPCA(_Autoencoder):
@@ -218,8 +206,7 @@ class AKPCA(_Autoencoder):
         iterate where it is least is kept.
     best_epoch_, n_iter_ : int
         The epoch whose model was kept, where 0 is the start, and the number that were run.
-    n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
-        Of the samples.
+    n_features_in_, feature_names_in_
 
     See Also
     --------
@@ -229,13 +216,10 @@ class AKPCA(_Autoencoder):
     Notes
     -----
     The arithmetic is in double precision for up to 1,000 samples, and in single precision, as good
-    and up to twice as fast, for more. A seed repeats results to the bit on one machine. Elsewhere,
-    or for samples that differ by rounding, rounding errors differ, and the descent amplifies them:
-    codes by up to a fifth in single precision, reconstruction errors by at most 2 %.
-
-    Besides X, `fit` holds about 2 n D + 15 (k + 1) D^2 numbers at a time, and the matrices M of a
-    batch, 100 D^2, if k > 10. `transform` holds (n + 200 D) k numbers, and `inverse_transform`
-    n d + (k + 1) D^2 and blocks of 2^22.
+    and up to twice as fast, for more. A seed repeats results to the bit on one machine. Elsewhere
+    rounding differs, and the descent amplifies that: codes by up to a fifth in single precision,
+    reconstruction errors by at most 2 %. Besides X, `fit` holds about 2 n D + 15 (k + 1) D^2
+    numbers at a time, and the matrices M of a batch, 100 D^2, if k > 10.
 
     References
     ----------
@@ -276,11 +260,11 @@ class AKPCA(_Autoencoder):
         self.verbose = verbose
         self.callback = callback
 
-    def _begin(self, X, rng, dtype):
+    def _begin(self, X, rng):
         """Return coordinates, samples in them, and the model to start from."""
         with one_blas_thread(flops=2.0 * X.size * min(X.shape)):
-            coordinates = Coordinates.measured(X, dtype, offset=self.offset, turn=True)
-            axes, Z = coordinates.axes, coordinates.forward(X, dtype)
+            coordinates, Z = Coordinates.measured(X, offset=self.offset, turn=True)
+            axes = coordinates.axes
             model = DenseModel.start(
                 Z,
                 self.n_components,
@@ -331,7 +315,7 @@ best_epoch_, n_iter_, n_features_in_, feature_names_in_
     -----
     Precision and rounding are as in `AKPCA`. Besides X, `fit` holds about 2 n d + m^2 + m d +
     14 k (m + d) + 400 (m + d) + 2^23 numbers at a time, and 4 m^2 of float64 before the first
-    epoch. The B_j, (k + 1) d^2 numbers, are formed to decode up to 2^24 numbers, if d < 2 m.
+    epoch.
 
     References
     ----------
@@ -401,7 +385,7 @@ best_epoch_, n_iter_, n_features_in_, feature_names_in_
         span = self._model.span
         return span.expand(T)[:, : len(span.landmarks)] / T.dtype.type(self.scale_) ** 2
 
-    def _begin(self, X, rng, dtype):
+    def _begin(self, X, rng):
         """Return coordinates, samples in them, and the model to start from."""
         (n, d), k = X.shape, self.n_components
         m = min(n, DEFAULT_LANDMARKS) if self.n_landmarks is None else self.n_landmarks
@@ -418,8 +402,7 @@ best_epoch_, n_iter_, n_features_in_, feature_names_in_
             )
         with one_blas_thread(flops=max(2.0 * X.size * min(X.shape), m**3)):
             # along the features: axes would be a matrix of d^2 numbers
-            coordinates = Coordinates.measured(X, dtype, offset=self.offset)
-            Z = coordinates.forward(X, dtype)
+            coordinates, Z = Coordinates.measured(X, offset=self.offset)
             if self.sampling == "kmeans" and m < n:
                 landmarks = cluster_centers(Z[:, :d], m, rng)
             else:

@@ -4,15 +4,14 @@ Both encode a normalised sample z by y_j = z^T A_j z and decode y by the leading
 M(y) = sum_j y_j B_j, plus a constant matrix B_0 with an offset. `DenseModel` holds k symmetric
 matrices as one array of shape (D, k, D), so that products of a batch with all of them are one
 matrix multiplication. `SpanModel` has A_j = sum_i h_ji z_i z_i^T and B_j = sum_i g_ji z_i z_i^T,
-where z_1, ..., z_m are all samples (Cohen, Hazan and Ma, 2016) or some of them, the landmarks:
-2 k m numbers, whatever d is. The code is y = H k(x), where k(x)_i = (z_i.x)^2, and
+where the z_i are the m landmarks: 2 k m numbers, whatever d is. The code is y = H k(x), where
+k(x)_i = (z_i.x)^2, and
 
     M w = Z^T (zeta * (Z w)),  zeta = G^T y,
 
 is two matrix products for a whole batch, so that no d x d matrix is formed in training. H and G
 are badly conditioned, since the z_i z_i^T are nearly parallel; the parameters are therefore
-coordinates in an orthonormal basis of their span. With an offset, linear and constant terms, d + 1
-numbers per component, are free, so that PCA stays within reach.
+coordinates in an orthonormal basis of their span.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from ..pca import principal_axes
 from ..threads import one_blas_thread
 from . import objectives
 
-__all__ = ["DenseModel", "Span", "SpanModel", "mean_error"]
+__all__ = ["DenseModel", "Span", "SpanModel"]
 
 # From so many components on it is cheaper to form M once for a batch, which makes products cheaper
 # by a factor of about k / 3; in training, where there are about ten products, and in decoding.
@@ -48,34 +47,30 @@ ENCODED_ROWS, START_SAMPLES = 200, 5000
 RANK_FLOOR = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-11}
 
 ROOT_HALF = 0.5**0.5
-
 Blocks = Iterator[tuple[slice, np.ndarray, np.ndarray]]
 Gradients = tuple[np.ndarray, list[np.ndarray], np.ndarray]
 
 
 class _Model:
-    """What the models share: encoding and decoding in blocks of rows.
+    """What the models share: decoding in blocks of rows.
 
-    Each has its own `start`, `gradients`, `matrices` and `copy`. Optimisers change the `params`,
-    encoder and decoder, in place. Eigenvector iterations start at `direction`, shape (D,), and
-    decoded samples have a positive product with `towards`, shape (D,) or (1,); None is the sum of
-    the axes for both. Codes have `n_components` columns, samples `n_axes` without the constant.
-    `root_size` is the root of the number of entries of a component, and `flops` counts the
-    operations of a product, per sample.
+    Each has its own `start`, `encode`, `gradients`, `matrices` and `copy`. Optimisers change the
+    `params`, encoder and decoder, in place. Eigenvector iterations start at `direction`, shape
+    (D,), and decoded samples have a positive product with `towards`, shape (D,) or (1,). Both are
+    the axis of the constant coordinate, if samples have one besides their `n_axes`; else None is
+    the sum of the axes. `root_size` is the root of the number of entries of a component, and
+    `flops` counts the operations of a product, per sample.
     """
 
-    def __init__(self, params, k, D, n_axes, direction, towards):
-        self.params, self.n_components, self.n_axes = params, k, n_axes
+    root_size: float
+    flops: float
+
+    def __init__(self, params, D, n_axes, direction, towards):
+        self.params, self.n_axes = params, n_axes
+        if D > n_axes:
+            direction = towards = np.eye(1, D, n_axes, params[0].dtype)[0]
         self.direction = np.ones(D, params[0].dtype) if direction is None else direction
         self.towards = np.ones(1) if towards is None else towards
-
-    def encode(self, Z: np.ndarray) -> np.ndarray:
-        """Return the codes y_ij = z_i^T A_j z_i, shape (n, k)."""
-        codes = np.empty((len(Z), self.n_components), Z.dtype)
-        with one_blas_thread(flops=ENCODED_ROWS * self.flops):
-            for rows in gen_batches(len(Z), ENCODED_ROWS):
-                codes[rows] = self._codes(Z[rows])
-        return codes
 
     def decode(self, Y: np.ndarray, tol: float | None = None, *, unit: float = 1.0) -> Blocks:
         """Yield rows, the samples g(y / unit) of codes, and lambda_2 / lambda_1 of each.
@@ -97,6 +92,14 @@ class _Model:
                 Z_hat, ratios = objectives.decode(product(Y[rows]), start, towards=towards, tol=tol)
             yield rows, Z_hat * roots[rows], ratios
 
+    def error(self, Z: np.ndarray, targets: np.ndarray, tol: float) -> float:
+        """Return the mean of ||g(f(z)) - target||^2."""
+        total = 0.0
+        for rows, Z_hat, _ in self.decode(self.encode(Z), tol):
+            residuals = Z_hat[:, : self.n_axes] - targets[rows, : self.n_axes]
+            total += float(np.sum(residuals * residuals, dtype=np.float64))
+        return total / len(Z)
+
     def astype(self, dtype: np.dtype) -> _Model:
         """Return the model in another precision; itself, if it is in this one."""
         return self if self.params[0].dtype == dtype else self.copy(dtype)
@@ -114,7 +117,7 @@ class DenseModel(_Model):
     ) -> None:
         D, k, _ = encoder.shape
         n_axes = D - (decoder.shape[1] - k)
-        super().__init__([encoder, decoder], k, D, n_axes, direction, towards)
+        super().__init__([encoder, decoder], D, n_axes, direction, towards)
         self.root_size, self.flops = D, 2 * decoder.size
 
     @classmethod
@@ -131,13 +134,12 @@ class DenseModel(_Model):
         and that of A random.
         """
         rng, D = check_random_state(random_state), Z.shape[1]
-        direction, towards = _directions(Z, offset, towards)
+        options = {"direction": None if offset else Z.mean(axis=0), "towards": towards}
         if offset and not random:
             axes, gamma = _principal(Z, k, rng)
             used = axes.shape[1]
-        elif not random:
-            if len(Z) > START_SAMPLES:
-                Z = Z[rng.choice(len(Z), START_SAMPLES, replace=False)]
+        elif not random and len(Z) > START_SAMPLES:
+            Z = Z[rng.choice(len(Z), START_SAMPLES, replace=False)]
         A = _random_symmetric(D, k, Z.dtype, rng)
         if random:
             B = _random_symmetric(D, k, Z.dtype, rng)
@@ -148,18 +150,37 @@ class DenseModel(_Model):
             B = gamma * A
             B[:, used:] = 0
         else:
-            alphas = _kpca(Z, k, rng)
+            degree_2 = {"kernel": "poly", "degree": 2, "gamma": 1, "coef0": 0, "center": False}
+            kpca = KernelPCA(min(k, len(Z)), **degree_2, remove_zero_eig=True, random_state=rng)
+            kpca.fit(Z)
+            alphas = kpca.eigenvectors_ / np.sqrt(kpca.eigenvalues_)
             B, used = np.zeros_like(A), alphas.shape[1]
             A[:, :used] = B[:, :used] = _weighted_sum(alphas, Z, Z)
         if offset:
             B_0 = np.zeros((D, 1, D), Z.dtype)
             B_0[-1, 0, -1] = float(Z[0, -1]) ** 2
             B = np.concatenate([B, B_0], axis=1)
-        return cls(A, B, direction=direction, towards=towards)
+        return cls(A, B, **options)
 
-    def product(self, Y: np.ndarray) -> objectives.Product:
-        """Return the products with M_i = sum_j y_ij B_j, plus B_0."""
-        return _dense_product(self.params[1], Y, form=False)
+    def encode(self, Z: np.ndarray) -> np.ndarray:
+        """Return the codes y_ij = z_i^T A_j z_i, shape (n, k)."""
+        A = self.params[0]
+        codes = np.empty((len(Z), A.shape[1]), Z.dtype)
+        with one_blas_thread(flops=ENCODED_ROWS * self.flops):
+            for rows in gen_batches(len(Z), ENCODED_ROWS):
+                X = Z[rows]
+                codes[rows] = np.matmul(_images(A, X), X[:, :, None])[:, :, 0]
+        return codes
+
+    def product(self, Y: np.ndarray, *, form: bool = False) -> objectives.Product:
+        """Return the products with M_i = sum_j y_ij B_j, plus B_0, with the M_i formed or not."""
+        B = self.params[1]
+        d, k, _ = B.shape
+        Y = _with_constant(Y, k)
+        if form:
+            flat = np.ascontiguousarray(B.transpose(1, 0, 2)).reshape(k, d * d)
+            return objectives.stacked_product((Y @ flat).reshape(-1, d, d))
+        return lambda W: np.matmul(Y[:, None, :], _images(B, W))[:, 0]
 
     def gradients(self, Z: np.ndarray, loss: Callable) -> Gradients:
         """Return the losses of a batch, the gradients of their mean, and eigenvectors (b, D).
@@ -169,11 +190,10 @@ class DenseModel(_Model):
         """
         A, B = self.params
         (b, d), k = Z.shape, A.shape[1]
-        Y = _with_constant(self._codes(Z), B.shape[1])
+        Y = _with_constant(self.encode(Z), B.shape[1])
         form = B.shape[1] >= FORM_IN_TRAINING and b * d * d <= FORMED_SIZE
-        losses, P, V = loss(_dense_product(B, Y, form))
-        # dF/dy_j = p^T B_j v, dF/dA_j = sum_i dF/dy_ij z_i z_i^T,
-        # dF/dB_j = sum_i y_ij sym(p_i v_i^T)
+        losses, P, V = loss(self.product(Y, form=form))
+        # dF/dy_j = p^T B_j v, dF/dA_j = sum_i dF/dy_ij z_i z_i^T, dF/dB_j = sum_i y_ij sym(p v^T)
         dY = np.matmul(_images(B, V)[:, :k], P[:, :, None])[:, :, 0]
         dA = _weighted_sum(dY / b, Z, Z)
         dB = _weighted_sum(Y / b, P, V)
@@ -188,28 +208,29 @@ class DenseModel(_Model):
         """Return a copy with exactly symmetric matrices, which steps leave only nearly so."""
         A, B = self.params
         A, B = (A + A.transpose(2, 1, 0)) / 2, (B + B.transpose(2, 1, 0)) / 2
-        directions = {"direction": self.direction, "towards": self.towards}
-        return DenseModel(A.astype(dtype), B.astype(dtype), **directions)
-
-    def _codes(self, Z):
-        return np.matmul(_images(self.params[0], Z), Z[:, :, None])[:, :, 0]
+        A, B = A.astype(dtype), B.astype(dtype)
+        return DenseModel(A, B, direction=self.direction, towards=self.towards)
 
     def _decoder(self, n):
-        return _dense_decoder(self.params[1])
+        """Return what makes products of n codes, how many rows at a time, and flops of one."""
+        D, k, _ = self.params[1].shape
+        form = k >= FORM_IN_DECODING
+        # products with matrices that are formed are small, one for each code
+        flops = 0.0 if form else 100.0 * self.flops
+        return partial(self.product, form=form), max(16, BLOCK_SIZE // D**2), flops
 
 
 class Span:
     """The span of symmetric matrices z_i z_i^T, and an orthonormal basis of it.
 
     The landmarks z_i, shape (m, d), are without the constant coordinate e that samples have if
-    `constant` is true. The span then also holds the linear and constant terms: sqrt(2) sym(e_r e^T)
-    for every other axis e_r, and e e^T. These are orthonormal, and orthogonal to the z_i z_i^T; all
-    together are the `n_atoms` atoms, which span `size` dimensions.
+    `constant` is true. The span then also holds linear and constant terms, so that PCA stays within
+    reach: sqrt(2) sym(e_r e^T) for every other axis e_r, and e e^T. These are orthonormal, and
+    orthogonal to the z_i z_i^T; all are the `n_atoms` atoms, which span `size` dimensions.
 
-    The `basis`, shape (m, r), is U Lambda^(-1/2) of the eigenpairs of the kernel matrix, whose
-    entries are (z_i.z_j)^2. It keeps all directions whose eigenvalues are above rounding. Features
-    that never vary, according to `varies`, shape (d,), get no terms: Adam would follow their
-    gradients, however small, which are nothing but rounding and unfinished eigenvectors.
+    The `basis`, shape (m, r), is U Lambda^(-1/2) of those eigenpairs of the kernel matrix, with
+    entries (z_i.z_j)^2, that are above rounding. Features that never vary, according to `varies`,
+    shape (d,), get no terms: Adam would follow their gradients, which are nothing but rounding.
     """
 
     def __init__(self, landmarks: np.ndarray, *, constant: bool, varies=None) -> None:
@@ -221,8 +242,7 @@ class Span:
         K = (K @ K.T) ** 2
         values, vectors = linalg.eigh(K, overwrite_a=True, driver="evd", check_finite=False)
         values, vectors = values[::-1], vectors[:, ::-1]
-        above = values > RANK_FLOOR[landmarks.dtype] * max(values[0], 0)
-        kept = int(np.sum(above))
+        kept = int(np.sum(values > RANK_FLOOR[landmarks.dtype] * max(values[0], 0)))
         self.basis = (vectors[:, :kept] / np.sqrt(values[:kept])).astype(landmarks.dtype, order="C")
         free = d + 1 if constant else 0
         self.size, self.n_atoms = kept + free, m + free
@@ -242,7 +262,7 @@ class Span:
 
     def coordinates(self, S: np.ndarray) -> np.ndarray:
         """Return inner products with the basis, (k, size), from those with atoms, (k, n_atoms)."""
-        m = len(self.landmarks)
+        m = len(self.basis)
         return np.hstack([S[:, :m] @ self.basis, S[:, m:]])
 
     def inner(self, P: np.ndarray, V: np.ndarray) -> np.ndarray:
@@ -293,10 +313,6 @@ class Span:
         T[d, :, d] = C[:, -1]
         return T
 
-    def features(self, Z: np.ndarray) -> np.ndarray:
-        """Return the coordinates of z z^T, shape (n, size)."""
-        return self.coordinates(self.inner(Z, Z))
-
     def forms(self, T: np.ndarray) -> np.ndarray:
         """Return the matrices, shape (k, D, D), of coordinates, shape (k, size)."""
         return self.matrices(self.expand(T)).transpose(1, 0, 2)
@@ -308,7 +324,7 @@ class Span:
             X = X[rng.choice(len(X), START_SAMPLES, replace=False)]
         scatter = np.zeros((self.size, self.size))
         for rows in gen_batches(len(X), BLOCK_ROWS):
-            F = self.features(X[rows])
+            F = self.coordinates(self.inner(X[rows], X[rows]))  # of z z^T
             scatter += F.T @ F
         if not scatter.any():
             return np.zeros((0, self.size), X.dtype)
@@ -332,7 +348,7 @@ class SpanModel(_Model):
 
     def __init__(self, span: Span, encoder, decoder, *, direction=None, towards=None) -> None:
         self.span, d = span, span.landmarks.shape[1]
-        super().__init__([encoder, decoder], len(encoder), d + span.constant, d, direction, towards)
+        super().__init__([encoder, decoder], d + span.constant, d, direction, towards)
         self.root_size, self.flops = float(np.sqrt(max(span.size, 1))), 4 * span.landmarks.size
 
     @classmethod
@@ -350,8 +366,16 @@ class SpanModel(_Model):
             constant = np.zeros((1, span.size), Z.dtype)
             constant[0, -1] = Z[0, -1] ** 2
             G = np.vstack([G, constant])
-        direction, towards = _directions(Z, span.constant, None)
-        return cls(span, H, G, direction=direction, towards=towards)
+        return cls(span, H, G, direction=Z.mean(axis=0))
+
+    def encode(self, Z: np.ndarray) -> np.ndarray:
+        """Return the codes y = H k(z), shape (n, k)."""
+        H = self.span.expand(self.params[0]).T
+        codes = np.empty((len(Z), H.shape[1]), Z.dtype)
+        with one_blas_thread(flops=ENCODED_ROWS * self.flops):
+            for rows in gen_batches(len(Z), ENCODED_ROWS):
+                codes[rows] = self.span.inner(Z[rows], Z[rows]) @ H
+        return codes
 
     def gradients(self, Z: np.ndarray, loss: Callable) -> Gradients:
         """Return the losses of a batch and the gradients of their mean: `DenseModel.gradients`."""
@@ -360,7 +384,7 @@ class SpanModel(_Model):
         H_atoms, G_atoms = span.expand(H), span.expand(G)
         K = span.inner(Z, Z)
         Y = _with_constant(K @ H_atoms.T, len(G))
-        losses, P, V = loss(self._product(G_atoms, Y))
+        losses, P, V = loss(span.product(Y @ G_atoms))
         # (24) with the sign that it forgets, then (25) and (26)
         D = span.inner(P, V) / b
         dG = Y.T @ D
@@ -376,93 +400,34 @@ class SpanModel(_Model):
         span, params = self.span.astype(dtype), (p.astype(dtype) for p in self.params)
         return SpanModel(span, *params, direction=self.direction, towards=self.towards)
 
-    def _product(self, coefficients, Y):
-        return self.span.product(_with_constant(Y, len(coefficients)) @ coefficients)
-
-    def _codes(self, Z):
-        return self.span.inner(Z, Z) @ self.span.expand(self.params[0]).T
-
     def _decoder(self, n):
         with one_blas_thread():
             coefficients = self.span.expand(self.params[1])
         m, k, D = len(self.span.landmarks), len(coefficients), len(self.direction)
         if k * D**2 <= FORMED_SPAN_SIZE and D < 2 * m and k * D < 30 * n:
             # then it costs less to form the B_j, once, than the products would without them
-            return _dense_decoder(self.span.matrices(coefficients))
+            B = self.span.matrices(coefficients)
+            return DenseModel(B, B)._decoder(n)
         # per sample: a coefficient for each landmark, Lanczos vectors and their images
         block = max(1, BLOCK_SIZE // (m + 2 * objectives.CYCLE * D))
-        return partial(self._product, coefficients), block, 100 * self.flops
-
-
-def _best_factor(norms, c):
-    """Return the gamma of `DenseModel.start` for PCA's answers of these norms."""
-    if not norms.any():
-        return 1.0
-    norms = norms.astype(np.float64)
-
-    def error(gamma):
-        # the decoder is an eigenproblem of size 2
-        side = c * gamma * norms
-        value = c**2 / 2 + np.hypot(c**2 / 2, side)
-        decoded = np.sqrt(value) * side / np.hypot(side, value)
-        return np.mean((decoded - norms) ** 2)
-
-    return float(minimize(error, (1.0,), method="Nelder-Mead").x[0])
-
-
-def mean_error(model: _Model, Z: np.ndarray, targets: np.ndarray, tol: float) -> float:
-    """Return the mean of ||g(f(z)) - target||^2."""
-    total = 0.0
-    for rows, Z_hat, _ in model.decode(model.encode(Z), tol):
-        residuals = Z_hat[:, : model.n_axes] - targets[rows, : model.n_axes]
-        total += float(np.sum(residuals * residuals, dtype=np.float64))
-    return total / len(Z)
-
-
-def _directions(Z, offset, towards):
-    """Return where eigenvector iterations start, and the direction of positive coordinates."""
-    if not offset:
-        return Z.mean(axis=0), towards
-    direction = np.zeros(Z.shape[1], Z.dtype)
-    direction[-1] = 1
-    return direction, direction
+        return lambda Y: self.span.product(Y @ coefficients), block, 100 * self.flops
 
 
 def _principal(Z, k, rng):
     """Return the principal axes of samples with a constant, and gamma: see `DenseModel.start`."""
     X, c = Z[:, :-1], float(Z[0, -1])
-    axes, _ = principal_axes(X, k, random_state=rng)
-    axes = axes.astype(Z.dtype)
-    return axes, _best_factor(np.linalg.norm(X @ axes, axis=1), c)
+    axes = principal_axes(X, k, random_state=rng)[0].astype(Z.dtype)
+    norms = np.linalg.norm(X @ axes, axis=1).astype(np.float64)
 
+    def error(gamma):
+        # for an answer of PCA of this norm, the decoder is an eigenproblem of size 2
+        side = c * gamma * norms
+        value = c**2 / 2 + np.hypot(c**2 / 2, side)
+        decoded = np.sqrt(value) * side / np.hypot(side, value)
+        return np.mean((decoded - norms) ** 2)
 
-def _kpca(Z, k, rng):
-    """Return coefficients of degree-2 kernel PCA, shape (n, at most k)."""
-    degree_2 = {"kernel": "poly", "degree": 2, "gamma": 1, "coef0": 0, "center": False}
-    model = KernelPCA(min(k, len(Z)), **degree_2, remove_zero_eig=True, random_state=rng).fit(Z)
-    return model.eigenvectors_ / np.sqrt(model.eigenvalues_)
-
-
-def _dense_product(B, Y, form):
-    """Return the products with M_i = sum_j y_ij B_j, plus B_0, with the M_i formed or not."""
-    d, k, _ = B.shape
-    Y = _with_constant(Y, k)
-    if form:
-        flat = np.ascontiguousarray(B.transpose(1, 0, 2)).reshape(k, d * d)
-        return objectives.stacked_product((Y @ flat).reshape(-1, d, d))
-    return lambda W: np.matmul(Y[:, None, :], _images(B, W))[:, 0]
-
-
-def _dense_decoder(B):
-    """Return what makes products of codes with the B_j, rows at a time, and flops of a product.
-
-    The B_j have the shape (D, k, D). Products with matrices that are formed are small, one for each
-    code.
-    """
-    D, k, _ = B.shape
-    form = k >= FORM_IN_DECODING
-    flops = 0.0 if form else 200.0 * B.size
-    return partial(_dense_product, B, form=form), max(16, BLOCK_SIZE // D**2), flops
+    found = minimize(error, (1.0,), method="Nelder-Mead").x if norms.any() else np.ones(1)
+    return axes, float(found[0])
 
 
 def _images(T, W):

@@ -15,12 +15,13 @@ from typing import Self
 
 import numpy as np
 from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils.validation import validate_data
 
 from ..fitting import Interval, fit_method, moved
 from ..kernels import BLOCK_ROWS
 from ..progress import FitProgress, progress_bar, warn_interrupted, warn_user
 from ..threads import one_blas_thread
-from .coordinates import Coder, Coordinates, work_dtype
+from .coordinates import SAMPLES, Coder, Coordinates
 from .optimizers import Adam, cosine
 from .training import BATCH_SIZE, DIVERGED
 
@@ -38,8 +39,7 @@ GONE = {
 class Network:
     """Layers of widths w_0, ..., w_L, of which layer `code` is the code.
 
-    `theta` holds W_1, b_1, W_2, ... one after another; `layers` are views of it, pairs of shapes
-    (w_l, w_{l+1}) and (w_{l+1},). The code and the output have no activation.
+    `theta` holds W_1, b_1, W_2, ... one after another. Code and output have no activation.
     """
 
     def __init__(self, widths: list[int], code: int, activation: str, dtype: np.dtype):
@@ -49,7 +49,7 @@ class Network:
 
     @property
     def layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Weights and biases of all layers."""
+        """Weights and biases of all layers, views of `theta`."""
         return self._views(self.theta)
 
     def _views(self, theta):
@@ -70,10 +70,9 @@ class Network:
         """Return H and what the layers from `first` up to `last` make of it, one after another."""
         outputs, layers = [H], self.layers
         for i, (W, b) in enumerate(layers[first:last], start=first + 1):
-            H = H @ W
-            H += b
+            H = H @ W + b
             if i not in (self.code, len(layers)):
-                self._activate(H)
+                H = self._activate(H)
             outputs.append(H)
         return outputs
 
@@ -84,13 +83,8 @@ class Network:
 
     def _activate(self, H):
         if self.activation == "tanh":
-            np.tanh(H, out=H)
-            return
-        negative = np.minimum(H, 0)
-        np.exp(negative, out=negative)
-        negative -= 1
-        np.maximum(H, 0, out=H)
-        H += negative
+            return np.tanh(H)
+        return np.maximum(H, 0) + (np.exp(np.minimum(H, 0)) - 1)
 
     def _slope(self, H):
         """Return s'(a) by h = s(a): 1 - h^2 for tanh, 1 or h + 1 for ELU."""
@@ -161,9 +155,9 @@ class Network:
 class Autoencoder(Coder):
     """A deep autoencoder: x -> hidden layers -> code of size k -> hidden layers, mirrored -> x-hat.
 
-    What one would try instead of :class:`akpca.AKPCA`, at its plain best: hidden units bent by ELU
-    (a for a > 0 and e^a - 1 below), a linear code and output, centred samples, Adam with steps that
-    fall to 0 as half a cosine, batches of 100, and the best weights on samples held out.
+    Hidden units are bent by ELU (a for a > 0 and e^a - 1 below), code and output are linear. Adam
+    learns from batches of 100 centred samples, with steps that fall to 0 as half a cosine, and the
+    weights that do best on samples held out are kept.
 
     Parameters
     ----------
@@ -176,26 +170,22 @@ class Autoencoder(Coder):
     weight_decay : float, default=0.0
         Part of every weight that is taken away per step, in units of the step.
     noise : float or callable, default=None
-        What is done to samples before they are encoded in training, while what is decoded is
-        compared with the clean ones: a denoising autoencoder. A number is the standard deviation of
-        Gaussian noise; a function gets samples and a ``RandomState`` and returns noisy samples.
+        As in `AKPCA`: a denoising autoencoder.
     sparsity : float, default=0.0
         Weight of the mean of |y_j|, beside the mean squared error of (x - mean_) / scale_: a
         sparse autoencoder, most of whose code is about 0 for any one sample.
     contraction : float, default=0.0
         Weight of the mean of ||dy_j/dx||^2: a contractive autoencoder, whose code changes little
-        with x. Costs k times as much as the rest of a step. Both penalties can be evaded by an
-        encoder of small and a decoder of large weights; `weight_decay` prevents that.
+        with x. It takes k times as long. Small weights in the encoder and large ones in the decoder
+        evade both penalties; `weight_decay` prevents that.
     n_epochs : int, default=50
         Passes over the samples.
     validation_fraction : float, default=0.1
         The part held out, on which the best weights are chosen. 0 keeps the last weights.
     random_state : int, RandomState instance or None, default=None
         Of the first weights, the samples held out, their order and noise.
-    verbose : bool, default=False
-        Show a progress bar.
-    callback : callable, default=None
-        Called with a :class:`akpca.progress.FitProgress` after every pass; true ends the fit.
+    verbose, callback
+        As in `AKPCA`.
 
     Attributes
     ----------
@@ -281,7 +271,7 @@ class Autoencoder(Coder):
         X : array-like of shape (n_samples, n_features)
         y : Ignored
         """
-        X = self._samples(X, ensure_min_samples=2)
+        X = validate_data(self, X, ensure_min_samples=2, **SAMPLES)
         rng = check_random_state(self.random_state)
         network, Z, held_out = self._begin(X, rng)
         unit = self.scale_**2
@@ -330,14 +320,14 @@ class Autoencoder(Coder):
                 f"validation_fraction={self.validation_fraction} of {n} samples leaves none to "
                 "train with or to hold out; give another, or 0"
             )
-        dtype = work_dtype(n)
-        found = Coordinates.measured(X, dtype, offset=True)
+        found, Z = Coordinates.measured(X, offset=True)
         self._coordinates = Coordinates(found.mean, found.scale / np.sqrt(d))
+        self._n_features_out = self.n_components
         self.mean_, self.scale_ = self._coordinates.mean, self._coordinates.scale
         widths = [d, *sizes, self.n_components, *sizes[::-1], d]
-        network = Network(widths, len(sizes) + 1, "elu", dtype)
+        network = Network(widths, len(sizes) + 1, "elu", Z.dtype)
         network.draw(rng)
-        Z = self._coordinates.forward(X, dtype)[rng.permutation(n)]
+        Z = self._coordinates.forward(X, Z.dtype)[rng.permutation(n)]
         return network, Z[held_out:], Z[:held_out]
 
     def _epoch(self, network, Z, optimizer, rng, schedule, epoch):
@@ -385,7 +375,3 @@ class Autoencoder(Coder):
     def biases_(self) -> list[np.ndarray]:
         """Biases of all layers."""
         return [b for _, b in self._network.layers]
-
-    @property
-    def _n_features_out(self):
-        return self._network.widths[self._network.code]

@@ -22,8 +22,7 @@ Eigenvectors take the given number of Lanczos `steps` or, with ``steps=None``, a
 their residual, relative to the eigenvalue, down to `tol`; None is the root of the precision of X.
 The iteration of `reconstruction` and `decode` begins at `start`, which must not know x: a start at
 x leaks the answer, and training then finds matrices whose leading eigenvector is far from x. For
-`spectral`, a start near x is allowed, and even reconstructs better, since errors far from x hardly
-matter to the decoder.
+`spectral`, a start near x even reconstructs better, as errors far from x hardly matter.
 """
 
 from __future__ import annotations
@@ -57,8 +56,8 @@ def stacked_product(M: np.ndarray) -> Product:
 def mixed_start(direction: np.ndarray, shape: tuple[int, int], *, random_state=0) -> np.ndarray:
     """Return starting vectors, shape (b, d): a direction and noise of 0.3 times its length.
 
-    The direction, shape (d,) or (b, d), is such as the mean of the samples, or earlier
-    eigenvectors; rows may be zero. By the noise no eigenvector is orthogonal to the start.
+    The direction, shape (d,) or (b, d), may be zero. By the noise no eigenvector is orthogonal to
+    the start.
     """
     noise = np.random.default_rng(random_state).standard_normal(shape[1]).astype(direction.dtype)
     noise *= 0.3 / np.linalg.norm(noise)
@@ -110,7 +109,7 @@ def reconstruction(
     limit = CG_STEPS if steps is not None else 500
     floor = SMALL * np.sum(X * X, axis=1)
     shift = np.maximum(values, floor)
-    Q = _conjugate_gradients(product, shift, V, pull, limit, _precision(X.dtype, tol))
+    Q = _conjugate_gradients(product, shift, V, pull, limit, tol)
     along = np.sum(R * V, axis=1, keepdims=True)
     safe = np.maximum(roots, np.maximum(np.sqrt(floor)[:, None], np.finfo(X.dtype).tiny))
     P = np.where(roots > 0, along / safe * V + 2 * roots * Q, 0)
@@ -134,27 +133,20 @@ def decode(
 def _eigenpairs(product, start, like, steps, tol, both_ends=False):
     """Return leading eigenvalues (b,), their unit vectors (b, d) and the next eigenvalues (b,).
 
-    Leading is the algebraically largest or, with `both_ends`, that of largest size.
+    Leading is the algebraically largest or, with `both_ends`, that of largest size. They are found
+    by Lanczos with full orthogonalisation; restarted, unless `steps` says how many. A restart keeps
+    some Ritz vectors and the direction that comes next, and the images of the basis are kept with
+    it, so that it costs no product.
     """
-    b, d = like.shape
+    (b, d), dtype = like.shape, like.dtype
     if steps is None and d <= DENSE_SIZE:
-        values, vectors = _batched_eigh(_dense(product, b, d, like.dtype), both_ends)
+        values, vectors = _batched_eigh(_dense(product, b, d, dtype), both_ends)
         return values[:, 0], vectors[:, 0], values[:, 1] if d > 1 else np.zeros(b)
-    return _lanczos(product, np.broadcast_to(start, (b, d)), like.dtype, steps, tol, both_ends)
-
-
-def _lanczos(product, start, dtype, steps, tol, both_ends):
-    """Lanczos for a batch, with full orthogonalisation; restarted, unless `steps` says how many.
-
-    A restart keeps some Ritz vectors and the direction that comes next, and the images of the
-    basis are kept with it, so that it costs no product.
-    """
-    b, d = start.shape
     cycle = min(d, CYCLE if steps is None else steps)
-    limit = cycle if steps is not None else max(20 * CYCLE, d)
-    tol = 0 if steps is not None else _precision(dtype, tol)
+    limit = max(20 * CYCLE, d) if steps is None else cycle
+    tol = float(np.sqrt(np.finfo(dtype).eps)) if tol is None else tol
     basis, images = np.zeros((2, b, cycle, d), dtype)
-    q, size, check = _unit(start.astype(dtype)), 0, 6
+    q, size, check = _unit(np.broadcast_to(start, (b, d)).astype(dtype)), 0, 6
     for step in range(1, limit + 1):
         basis[:, size] = q
         images[:, size] = w = product(q)
@@ -163,7 +155,8 @@ def _lanczos(product, start, dtype, steps, tol, both_ends):
         # twice: of a direction that the basis has already, once leaves nothing but rounding, which
         # is not orthogonal to the basis
         for _ in range(2):
-            w = w - _combine(np.matmul(Q, w[:, :, None])[:, :, 0], Q)
+            along = np.matmul(Q, w[:, :, None])[:, :, 0]
+            w = w - np.matmul(along[:, None, :], Q)[:, 0]
         norms = np.linalg.norm(w, axis=1, keepdims=True)
         # where the Krylov space ends, the rest of the basis is zero
         scale = np.linalg.norm(images[:, :size], axis=2).max(axis=1)[:, None]
@@ -174,7 +167,7 @@ def _lanczos(product, start, dtype, steps, tol, both_ends):
             projected = np.matmul(Q, np.swapaxes(images[:, :size], 1, 2))
             symmetric = (projected + np.swapaxes(projected, 1, 2)) / 2
             values, S = _batched_eigh(symmetric, both_ends)
-            vectors = _combine(S[:, 0], Q)
+            vectors = np.matmul(S[:, None, 0], Q)[:, 0]
             # every residual is along q
             residuals = np.abs(S[:, 0, -1]) * np.where(norms > floor, norms, 0)[:, 0]
             if step == limit or cycle == d or (residuals <= tol * np.abs(values[:, 0])).all():
@@ -192,6 +185,7 @@ def _lanczos(product, start, dtype, steps, tol, both_ends):
 
 def _conjugate_gradients(product, values, V, B, steps, tol):
     """Solve (lambda I - M) q = b for q orthogonal to v, where the matrix is positive."""
+    tol = float(np.sqrt(np.finfo(B.dtype).eps)) if tol is None else tol
     Q, R = np.zeros_like(B), B
     D, squares = B, np.sum(B * B, axis=1, keepdims=True)
     goal = tol**2 * squares
@@ -228,11 +222,6 @@ def _dense(product, b, d, dtype):
     return (M + np.swapaxes(M, 1, 2)) / 2
 
 
-def _combine(coefficients, vectors):
-    """Return sum_s coefficients[i, s] vectors[i, s] for each i."""
-    return np.matmul(coefficients[:, None, :], vectors)[:, 0]
-
-
 def _unit(W):
     lengths = np.linalg.norm(W, axis=-1, keepdims=True)
     return np.divide(W, lengths, out=np.zeros_like(W), where=lengths > 0)
@@ -241,8 +230,3 @@ def _unit(W):
 def _oriented(V, towards):
     """Return V with the signs that make its rows' products with `towards` positive."""
     return np.where(np.sum(V * towards, axis=1, keepdims=True) < 0, -V, V)
-
-
-def _precision(dtype, tol):
-    """Return the relative residual that counts as converged."""
-    return float(np.sqrt(np.finfo(dtype).eps)) if tol is None else tol

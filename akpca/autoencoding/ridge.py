@@ -36,15 +36,9 @@ SEARCH_ROWS, FIT_ROWS = 1000, 2000
 LONG_SUM = 1e11
 # Part of the samples' variance by which all regressions are kept from being singular.
 LEAST_RIDGE = 1e-6
-
-
-def code_gamma(k: int) -> float:
-    """Return gamma of the kernel of codes of variance 1.
-
-    In units of 1 / k^2: 20 or 10 are best for 2, 10 and 20 components of MNIST and USPS; 80 or 1
-    leave .02 to .05 more of PCA's error.
-    """
-    return 20.0 / k**2
+# gamma k^2 for codes of variance 1: 20 or 10 are best for 2, 10 and 20 components of MNIST and
+# USPS; 80 or 1 leave .02 to .05 more of PCA's error.
+GAMMA = 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,18 +60,13 @@ class RidgeDecoder:
         n, k = Y.shape
         # without weights for them, there is no need of centres
         p = min(n_centers, n) if np.isfinite(ridge) else 0
-        regression = Regression(
-            Y[rng.permutation(n)[:p]], code_gamma(k), Y[:SEARCH_ROWS], Z.shape[1]
-        )
+        centers = Y[rng.permutation(n)[:p]]
+        regression = Regression(centers, GAMMA / k**2, Y[:SEARCH_ROWS], Z.shape[1])
         # other threads would wait while kernel values are computed, but for sums that take seconds
         with one_blas_thread(flops=regression.flops(n)):
             for rows in gen_batches(n, FIT_ROWS):
                 regression.add(Y[rows], Z[rows])
         return regression.solved(ridge)
-
-    def along(self, axes: np.ndarray) -> RidgeDecoder:
-        """Return what is decoded along some axes, shape (D, r)."""
-        return replace(self, weights=np.ascontiguousarray(self.weights @ axes))
 
     def features(self, Y: np.ndarray) -> np.ndarray:
         """Return phi(y), shape (n, p + k + 1)."""
@@ -139,28 +128,26 @@ class RidgeDecoder:
         unit = 0.5 / np.maximum(slopes, max(LEAST_RIDGE * slopes.max(), np.finfo(Y.dtype).tiny))
 
         def search(rows):
-            found[rows], errors[rows] = self._search(Y[rows], Z[rows], steps, unit)
+            y, z = Y[rows], Z[rows]
+            least, G = self.gradients(y, z)
+            lengths = np.full((len(y), 1), 0.5, y.dtype)
+            for _ in range(steps):
+                tried = y - lengths * unit * G
+                new, new_G = self.gradients(tried, z)
+                moved, bent = tried - y, new_G - G
+                curvature = np.sum(moved * bent, axis=1, keepdims=True)
+                square = np.sum(moved * moved / unit, axis=1, keepdims=True)
+                longer = 4 * np.maximum(lengths, y.dtype.type(0.1))
+                ideal = np.divide(square, curvature, out=longer.copy(), where=curvature > 0)
+                better = (new < least)[:, None]
+                lengths = np.where(better, np.minimum(ideal, longer), lengths * y.dtype.type(0.3))
+                y, G = np.where(better, tried, y), np.where(better, new_G, G)
+                least = np.where(better[:, 0], new, least)
+            found[rows], errors[rows] = y, least
 
         flops = 4.0 * steps * len(Y) * self.weights.size
         run_in_threads(search, list(gen_batches(len(Y), SEARCH_ROWS)), flops)
         return found, errors
-
-    def _search(self, Y, Z, steps, unit):
-        errors, G = self.gradients(Y, Z)
-        lengths = np.full((len(Y), 1), 0.5, Y.dtype)
-        for _ in range(steps):
-            tried = Y - lengths * unit * G
-            new_errors, new_G = self.gradients(tried, Z)
-            moved, bent = tried - Y, new_G - G
-            curvature = np.sum(moved * bent, axis=1, keepdims=True)
-            square = np.sum(moved * moved / unit, axis=1, keepdims=True)
-            longer = 4 * np.maximum(lengths, Y.dtype.type(0.1))
-            ideal = np.divide(square, curvature, out=longer.copy(), where=curvature > 0)
-            better = (new_errors < errors)[:, None]
-            lengths = np.where(better, np.minimum(ideal, longer), lengths * Y.dtype.type(0.3))
-            Y, G = np.where(better, tried, Y), np.where(better, new_G, G)
-            errors = np.where(better[:, 0], new_errors, errors)
-        return Y, errors
 
 
 class Regression:

@@ -12,34 +12,32 @@ import numpy as np
 from scipy import linalg
 from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils.validation import validate_data
 
 from ..fitting import Interval, fit_method
 from ..pca import principal_axes
 from ..progress import FitProgress, progress_bar, warn_interrupted
 from ..threads import matmul, one_blas_thread
 from .cleaning import Cleaner
-from .coordinates import Coder, Coordinates, work_dtype
+from .coordinates import SAMPLES, Coder, Coordinates
 from .ridge import LEAST_RIDGE, SEARCH_ROWS, RidgeDecoder, nearest, solve
 
 __all__ = ["RidgeAutoencoder"]
 
-# Gradient steps in a round, and to the code of a new sample: with 16, MNIST has .0007 less of PCA's
-# error at most, and encoding takes twice as long.
+# Gradient steps in a round, and to the code of a new sample: 16 gain .0007 of PCA's error at most.
 ROUND_STEPS, ENCODING_STEPS = 4, 8
 # Samples of the rounds, at most: with 5,000 instead, errors of 35,000 digits are .01 larger.
 ROUND_SAMPLES = 8000
 # Axes along which codes are searched for, at least: 60 instead of 100 cost .002 to .007.
 SEARCHED_AXES = 100
 # Penalties of weights, in units of the variance of all kernel values, from which held-out samples
-# choose, and infinity, which is PCA. On 35,000 digits the first two have .01 less of PCA's error
-# than 3e-3.
+# choose, and infinity, which is PCA.
 RIDGES = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 20.0)
 # Samples, of which a fifth is held out, and rounds of that choice.
 CHOICE_SAMPLES, CHOICE_ROUNDS = 2000, 3
 # Samples from which the mean slope of a decoder is taken.
 SLOPE_SAMPLES = 200
-# Axes whose products the quadratic encoder has, and its ridge, in units of its features' mean
-# square. It only says where the search for a code begins.
+# Axes whose products the quadratic encoder has, and its ridge, relative to its features' squares.
 LEADING_AXES, ENCODER_RIDGE = 30, 1e-4
 
 
@@ -52,10 +50,8 @@ class RidgeAutoencoder(Coder):
     that is rebuilt most like x. `fit` begins with PCA and takes turns: a decoder for the codes,
     then codes for the decoder. Neither is left to the other's mistakes.
 
-    The kind of method is old: unsupervised regression (Meinicke 2000, Memisevic 2003), Gaussian
-    process latent variables (Lawrence 2004), and most of all dimensionality reduction by
-    unsupervised regression (Carreira-Perpinan and Lu 2008). Encoding is its price: with 1,000 or
-    3,000 centres the search takes some 70 or 200 us a sample, where a network takes 2.5.
+    The kind of method is old: see the references. Encoding is its price: with 1,000 or 3,000
+    centres the search takes some 70 or 200 us a sample, where a network takes 2.5.
 
     Parameters
     ----------
@@ -76,11 +72,8 @@ class RidgeAutoencoder(Coder):
         ``RandomState`` and returns noisy samples.
     random_state : int, RandomState instance or None, default=None
         Of the centres, the samples of the rounds and those held out, and noise.
-    verbose : bool, default=False
-        Show a progress bar.
-    callback : callable, default=None
-        Called after each round with a :class:`akpca.progress.FitProgress`, whose `model` is this
-        estimator with the model of that round; a true answer ends the rounds.
+    verbose, callback
+        As in `AKPCA`, with a call after each round.
 
     Attributes
     ----------
@@ -96,7 +89,7 @@ class RidgeAutoencoder(Coder):
         Mean ||g(y) - x||^2 of the samples of the rounds, with PCA and after each round.
     n_iter_ : int
         Number of rounds.
-    n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
+    n_features_in_, feature_names_in_
 
     See Also
     --------
@@ -160,21 +153,17 @@ class RidgeAutoencoder(Coder):
 
     @fit_method
     def fit(self, X, y=None) -> Self:
-        """Take turns at decoder and codes. An interrupt keeps the last round.
+        """Take turns at decoder and codes; an interrupt keeps the last round. Return self.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : Ignored
-
-        Returns
-        -------
-        self : object
         """
-        X = self._samples(X, ensure_min_samples=2)
-        rng, dtype, k = check_random_state(self.random_state), work_dtype(len(X)), self.n_components
-        coordinates = replace(Coordinates.measured(X, dtype, offset=True), constant=0.0)
-        Z = coordinates.forward(X, dtype)
+        X = validate_data(self, X, ensure_min_samples=2, **SAMPLES)
+        rng, k = check_random_state(self.random_state), self.n_components
+        coordinates, Z = Coordinates.measured(X, offset=True)
+        coordinates, Z = replace(coordinates, constant=0.0), np.ascontiguousarray(Z[:, :-1])
         with one_blas_thread():
             n_searched = min(Z.shape[1], max(SEARCHED_AXES, 4 * k))
             axes = principal_axes(Z, n_searched, random_state=0)[0].astype(Z.dtype)
@@ -183,7 +172,7 @@ class RidgeAutoencoder(Coder):
         if self.noise:
             noise = partial(coordinates.corrupted, noise=self.noise, rng=rng)
             cleaner = Cleaner.learn(Z, noise, k, self._count(len(Z)), rng)
-        self._coordinates, self._cleaner = coordinates, cleaner
+        self._coordinates, self._cleaner, self._n_features_out = coordinates, cleaner, k
         self.mean_, self.scale_ = coordinates.mean, coordinates.scale
         self.ridge_ = self._choose_ridge(targets, rng) if self.ridge is None else self.ridge
         if targets.shape[1] <= k:
@@ -268,32 +257,35 @@ class RidgeAutoencoder(Coder):
         if len(some) - len(some) // 5 <= k + 1 or len(some) < 5:
             return np.inf
         folds = list(KFold(5).split(some))[: max(1, CHOICE_SAMPLES // len(some))]
-        parts = [(some[train], some[test]) for train, test in folds]
-        parts = [(Z - Z.mean(axis=0), Z_new - Z.mean(axis=0)) for Z, Z_new in parts]
         errors = {}
         for ridge in RIDGES:
-            errors[ridge] = sum(self._held_out_error(*pair, ridge, rng) for pair in parts)
+            errors[ridge] = self._held_out_error(some, folds, ridge, rng)
             if errors[ridge] > min(errors.values()):
                 break
-        errors[np.inf] = sum(self._held_out_error(*pair, np.inf, rng) for pair in parts)
+        errors[np.inf] = self._held_out_error(some, folds, np.inf, rng)
         return min(errors, key=errors.get)
 
-    def _held_out_error(self, Z, Z_new, ridge, rng):
-        """Return the mean error of held-out samples after a few rounds with the others."""
-        k, p = self.n_components, self._count(len(Z))
-        with one_blas_thread():
-            axes, _ = principal_axes(Z, k, random_state=rng)
+    def _held_out_error(self, some, folds, ridge, rng):
+        """Return the summed mean errors of held-out samples after a few rounds with the others."""
+        k, total = self.n_components, 0.0
+        for train, test in folds:
+            mean, p = some[train].mean(axis=0), self._count(len(train))
+            Z, Z_new = some[train] - mean, some[test] - mean
+            with one_blas_thread():
+                axes, _ = principal_axes(Z, k, random_state=rng)
             if np.isinf(ridge) or axes.shape[1] < k:
-                return np.mean(np.sum((Z_new - Z_new @ axes @ axes.T) ** 2, axis=1))
-            Y = _standardised(Z @ axes)
-        for _ in range(CHOICE_ROUNDS):
-            Y, _ = _round(Y, Z, p, ridge, rng)
-        decoder = RidgeDecoder.fit(Y, Z, p, ridge, rng)
-        with one_blas_thread():
-            begin = decoder.centers[nearest(decoder.decode(decoder.centers), Z_new)]
+                total += np.mean(np.sum((Z_new - Z_new @ axes @ axes.T) ** 2, axis=1))
+                continue
+            Y = _standardised(matmul(Z, axes))
+            for _ in range(CHOICE_ROUNDS):
+                Y, _ = _round(Y, Z, p, ridge, rng)
+            decoder = RidgeDecoder.fit(Y, Z, p, ridge, rng)
+            with one_blas_thread():
+                begin = decoder.centers[nearest(decoder.decode(decoder.centers), Z_new)]
             slopes = decoder.slopes(Y[:SLOPE_SAMPLES])
-        _, errors = decoder.search(begin, Z_new, ENCODING_STEPS, slopes)
-        return np.mean(errors)
+            _, errors = decoder.search(begin, Z_new, ENCODING_STEPS, slopes)
+            total += np.mean(errors)
+        return total
 
     def _encode(self, X):
         model = self._model
@@ -321,10 +313,6 @@ class RidgeAutoencoder(Coder):
         decoder = self._model.decoder
         return decoder.weights[: len(decoder.centers)] * self.scale_
 
-    @property
-    def _n_features_out(self):
-        return len(self._model.spreads)
-
 
 class _Model:
     """The decoder, what it decodes along the axes, (d, r), and where the search for codes begins.
@@ -335,7 +323,7 @@ class _Model:
 
     def __init__(self, axes, encoder, decoder: RidgeDecoder, some, spreads):
         self.axes, self.encoder, self.decoder, self.spreads = axes, encoder, decoder, spreads
-        self.searched = decoder.along(axes)
+        self.searched = replace(decoder, weights=np.ascontiguousarray(decoder.weights @ axes))
         with one_blas_thread():
             self.rebuilt = self.searched.decode(decoder.centers)
         self.slopes = self.searched.slopes(some)
@@ -347,17 +335,14 @@ class _Model:
             targets = Z @ self.axes
             for rows in gen_batches(len(Z), SEARCH_ROWS):
                 T = targets[rows]
-                Y[rows] = self._better(_quadratic(T) @ self.encoder, T)
+                Y[rows] = _quadratic(T) @ self.encoder
+                if len(self.rebuilt):  # the nearest centres, where these are rebuilt better
+                    near = nearest(self.rebuilt, T)
+                    errors = np.sum((self.searched.decode(Y[rows]) - T) ** 2, axis=1)
+                    others = np.sum((self.rebuilt[near] - T) ** 2, axis=1)
+                    better = (others < errors)[:, None]
+                    Y[rows] = np.where(better, self.searched.centers[near], Y[rows])
         return self.searched.search(Y, targets, steps, self.slopes)[0]
-
-    def _better(self, Y, T):
-        """Return the codes Y or, where these are rebuilt more like samples, the nearest centres."""
-        if not len(self.rebuilt):
-            return Y
-        near = nearest(self.rebuilt, T)
-        errors = np.sum((self.searched.decode(Y) - T) ** 2, axis=1)
-        others = np.sum((self.rebuilt[near] - T) ** 2, axis=1)
-        return np.where((others < errors)[:, None], self.searched.centers[near], Y)
 
 
 def _round(Y, targets, n_centers, ridge, rng):

@@ -13,10 +13,10 @@ from ..progress import progress_bar, warn_interrupted, warn_user
 from ..threads import one_blas_thread
 from . import objectives
 from .coordinates import Coordinates
-from .models import DenseModel, SpanModel, mean_error
+from .models import DenseModel, SpanModel
 from .optimizers import Adam, cosine
 
-__all__ = ["BATCH_SIZE", "DIVERGED", "Descent", "adam_steps", "default_epochs"]
+__all__ = ["BATCH_SIZE", "DIVERGED", "Descent", "adam_steps"]
 
 BATCH_SIZE = 100
 # Samples on which the best iterate is chosen, at most, and the residuals of eigenvectors there.
@@ -33,11 +33,6 @@ PENALTIES = {"reconstruction": 0.15, "spectral": 0.0}
 STEP_POWER = 0.5
 
 
-def default_epochs(n: int) -> int:
-    """Return the number of passes: 14 for 3,000 samples, more for fewer, so that steps suffice."""
-    return int(np.clip(round(14 * (3000 / n) ** (2 / 3)), 4, 100))
-
-
 def adam_steps(coordinates: Coordinates) -> list[np.ndarray] | None:
     """Return factors of Adam's steps along principal axes, if there are, for both parameters."""
     if coordinates.variances is None:
@@ -51,28 +46,13 @@ def adam_steps(coordinates: Coordinates) -> list[np.ndarray] | None:
 
 
 @dataclass
-class Result:
-    """The best model so far, and how the descent went: see the attributes of `AKPCA`."""
-
-    model: DenseModel | SpanModel
-    loss_curve: list[float] = field(default_factory=list)
-    monitor_curve: list[float] = field(default_factory=list)
-    best_epoch: int = 0
-
-    @property
-    def n_iter(self) -> int:
-        """Epochs that are over, with their errors known."""
-        return max(len(self.monitor_curve) - 1, 0)
-
-
-@dataclass
 class Descent:
     """Passes over normalised samples that change the parameters of a model in place.
 
     The `rate` is Adam's largest step, in units of an entry of a component of norm 1, and falls to 0
     as half a cosine. Iterates are compared by the true error, (15), of some samples, and the best
-    one is kept. `noise` is that of `Coordinates.corrupted`, in what is encoded. Losses and errors
-    are in the units of X, squared.
+    one is kept. `noise` is that of `Coordinates.corrupted`, in what is encoded. The curves and
+    `best_epoch` are as in `AKPCA`.
     """
 
     model: DenseModel | SpanModel
@@ -81,11 +61,14 @@ class Descent:
     objective: str
     rate: float
     noise: float | Callable | None
+    loss_curve: list[float] = field(default_factory=list, init=False)
+    monitor_curve: list[float] = field(default_factory=list, init=False)
+    best_epoch: int = field(default=0, init=False)
 
-    def run(self, Z: np.ndarray, n_epochs: int, *, title=None, callback=None) -> Result:
-        """Minimise the loss of Z, shape (n, D), and return the best iterate.
+    def run(self, Z: np.ndarray, n_epochs: int, *, title=None, callback=None) -> None:
+        """Minimise the loss of Z, shape (n, D); the model is then the best iterate.
 
-        `callback` gets the `Result` after each epoch, with the model of that epoch, and ends the
+        `callback` is called after each epoch, when the model is that of the epoch, and ends the
         descent by a true answer. `title` is that of a progress bar; None shows none.
         """
         n, model, unit = len(Z), self.model, self.coordinates.scale**2
@@ -98,41 +81,47 @@ class Descent:
         vectors = np.tile(direction, (n, 1)) if self.objective == "reconstruction" else None
         schedule = partial(cosine, total=-(-n // BATCH_SIZE) * n_epochs)
         bar = progress_bar(range(1, n_epochs + 1), shown=title is not None, desc=title)
-        result, best = Result(model), model.copy(Z.dtype)
-        errors = result.monitor_curve
+        best, errors = model.copy(Z.dtype), self.monitor_curve
         try:
-            errors.append(mean_error(model, noisy, clean, MONITOR_TOL) * unit)
+            errors.append(model.error(noisy, clean, MONITOR_TOL) * unit)
             for epoch in bar:
                 loss = self._epoch(Z, optimizer, schedule, epoch, vectors, origin) * unit
-                result.loss_curve.append(loss)
-                errors.append(mean_error(model, noisy, clean, MONITOR_TOL) * unit)
-                if errors[-1] < errors[result.best_epoch]:
+                self.loss_curve.append(loss)
+                errors.append(model.error(noisy, clean, MONITOR_TOL) * unit)
+                if errors[-1] < errors[self.best_epoch]:
                     # a new copy: an interrupt must not find encoder and decoder of two epochs
-                    best, result.best_epoch = model.copy(Z.dtype), epoch
+                    best, self.best_epoch = model.copy(Z.dtype), epoch
                 bar.set_postfix(loss=f"{loss:.4g}", error=f"{errors[-1]:.4g}")
-                if callback is not None and callback(result):
+                if callback is not None and callback():
                     break
         except (FloatingPointError, np.linalg.LinAlgError):
             warn_user(
-                f"the descent diverged in epoch {result.n_iter + 1}: the best model so far is "
-                "kept; a smaller learning_rate would help"
+                f"the descent diverged in epoch {len(errors) or 1}: the best model so far is kept; "
+                "a smaller learning_rate would help"
             )
         except KeyboardInterrupt:
-            warn_interrupted(f"in epoch {result.n_iter + 1}")
-        result.model = best
-        return result
+            warn_interrupted(f"in epoch {len(errors) or 1}")
+        self.model = best
 
     def _epoch(self, Z, optimizer, schedule, epoch, vectors, origin):
         """Do one pass in random order, with new eigenvectors of samples; return the mean loss."""
         n, params, total = len(Z), self.model.params, 0.0
-        largest = self.rate / self.model.root_size
+        largest, towards = self.rate / self.model.root_size, self.model.towards.astype(Z.dtype)
         order = self.rng.permutation(n)
         first = -(-n // BATCH_SIZE) * (epoch - 1)
         with one_blas_thread(flops=min(n, BATCH_SIZE) * self.model.flops):
             for step, rows in enumerate(gen_batches(n, BATCH_SIZE), start=first):
                 rows = order[rows]
-                near = None if vectors is None else vectors[rows]
-                losses, gradients, found = self._gradients(Z[rows], near)
+                X, seed = Z[rows], self.rng.randint(2**31 - 1)
+                near = X if vectors is None else vectors[rows]
+                start = objectives.mixed_start(near, X.shape, random_state=seed)
+                if vectors is None:
+                    loss = partial(objectives.spectral, X=X, start=start)
+                else:
+                    loss = partial(objectives.reconstruction, X=X, start=start, towards=towards)
+                noise_rng = np.random.RandomState(self.rng.randint(2**31 - 1))
+                noisy = self.coordinates.corrupted(X, self.noise, noise_rng)
+                losses, gradients, found = self.model.gradients(noisy, loss)
                 rate = largest * schedule(step)
                 optimizer.step(params, gradients, rate)
                 if not losses.mean() < DIVERGED:
@@ -145,16 +134,3 @@ class Descent:
                     for p, o in zip(params, origin, strict=True):
                         p -= p.dtype.type(pull) * (p - o)
         return total / n
-
-    def _gradients(self, Z, near):
-        """Return the losses of a batch, the gradients of their mean, and eigenvectors."""
-        seed = self.rng.randint(2**31 - 1)
-        if self.objective == "spectral":
-            start = objectives.mixed_start(Z, Z.shape, random_state=seed)
-            loss = partial(objectives.spectral, X=Z, start=start)
-        else:
-            start = objectives.mixed_start(near, Z.shape, random_state=seed)
-            towards = self.model.towards.astype(Z.dtype)
-            loss = partial(objectives.reconstruction, X=Z, start=start, towards=towards)
-        noise_rng = np.random.RandomState(self.rng.randint(2**31 - 1))
-        return self.model.gradients(self.coordinates.corrupted(Z, self.noise, noise_rng), loss)
