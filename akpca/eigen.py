@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from inspect import signature
 
 import numpy as np
@@ -25,7 +24,6 @@ from .threads import one_blas_thread
 __all__ = [
     "MAX_NEGATIVE_RATIO",
     "block_krylov",
-    "choose_solver",
     "clean_eigenvalues",
     "indefinite_error",
     "independent_rows",
@@ -51,17 +49,6 @@ MIN_SQUARE_RATIO, MIN_SQUARE = 1e-10, 1e-20
 MAX_BLOCKS = 10
 # SciPy 1.17 draws new vectors where ARPACK restarts.
 EIGSH_TAKES_RNG = "rng" in signature(eigsh).parameters
-
-
-def choose_solver(n: int, k: int) -> str:
-    """Return the cheaper of 'dense' and 'arpack' for k eigenpairs of an n x n matrix.
-
-    The dense solver costs O(n^3) for any k, ARPACK about 3 k products of O(n^2) and, for larger k,
-    the orthogonalisation of its basis. They break even near k = n / 8, as
-    ``benchmarks/bench_eigensolvers.py`` shows, and below some 150 rows, where both take less than
-    a millisecond.
-    """
-    return "arpack" if n > 150 and k < n / 8 else "dense"
 
 
 def lapack_work(n: int, d: int) -> float:
@@ -92,7 +79,8 @@ def leading_eigenpairs(
     k : int
         At least 1 and at most n.
     solver : {'auto', 'dense', 'arpack', 'randomized'}, default='auto'
-        'auto' is `choose_solver`. ARPACK falls back on 'dense' where it can't start or go on.
+        'auto' is the cheaper of 'dense' and 'arpack', which falls back on 'dense' where it can't
+        start or go on.
     tol : float, default=0
         Tolerance of ARPACK; 0 is machine precision.
     max_iter : int, default=None
@@ -104,8 +92,11 @@ def leading_eigenpairs(
     overwrite : bool, default=False
         Allow the dense solver to overwrite K, which saves a copy of it.
     """
-    n = K.shape[0]
-    used = choose_solver(n, k) if solver == "auto" else solver
+    n, used = K.shape[0], solver
+    if solver == "auto":
+        # LAPACK costs O(n^3) for any k, ARPACK about 3 k products of O(n^2) and, for larger k, the
+        # orthogonalisation of its basis; see benchmarks/bench_eigensolvers.py
+        used = "arpack" if n > 150 and k < n / 8 else "dense"
     if used == "arpack" and k >= n:
         used = "dense"  # ARPACK finds at most n - 1 pairs
     if used == "arpack":
@@ -124,33 +115,27 @@ def leading_eigenpairs(
         # singular values are absolute eigenvalues; the two bases differ by their signs
         values = s * np.sign(np.einsum("ij,ji->j", vectors, Vt))
     if used == "dense":
-        with one_blas_thread(flops=lapack_work(n, n)):
-            values, vectors = _lapack(K, k, overwrite)
+        # the transpose is the same matrix in LAPACK's order, so that nothing is copied
+        options = {"overwrite_a": overwrite, "check_finite": False}
+        diagonal = K.diagonal().copy()
+        with one_blas_thread(flops=n**3 / 3):
+            values, vectors = linalg.eigh(K.T, subset_by_index=(n - k, n - 1), **options)
+            if len(values) < k:
+                # Among repeated eigenvalues this selects too few. It overwrites one triangle and
+                # the diagonal at most: all pairs are found from the other triangle.
+                if overwrite:
+                    np.fill_diagonal(K, diagonal)
+                values, vectors = linalg.eigh(K.T, lower=False, driver="evd", **options)
+                values, vectors = values[-k:], vectors[:, -k:]
     order = np.argsort(values)[::-1]
     return values[order], vectors[:, order], used
-
-
-def _lapack(K, k, overwrite):
-    """Return the k largest eigenpairs, in ascending order."""
-    n, diagonal = len(K), K.diagonal().copy()
-    # the transpose is the same matrix in LAPACK's order, so that nothing is copied
-    options = {"overwrite_a": overwrite, "check_finite": False}
-    values, vectors = linalg.eigh(K.T, subset_by_index=(n - k, n - 1), **options)
-    if len(values) < k:
-        # Among repeated eigenvalues this selects too few. It overwrites one triangle at most: all
-        # pairs are found from the other one.
-        if overwrite:
-            np.fill_diagonal(K, diagonal)
-        values, vectors = linalg.eigh(K.T, lower=False, driver="evd", **options)
-        values, vectors = values[-k:], vectors[:, -k:]
-    return values, vectors
 
 
 def _arpack(K, k, tol, max_iter, random_state):
     # a product with a matrix is limited by memory bandwidth; SYMV reads only half of it
     (symv,) = linalg.get_blas_funcs(("symv",), (K,))
     transposed = K.T if K.flags.c_contiguous else K
-    product = LinearOperator(K.shape, matvec=partial(symv, 1, transposed), dtype=K.dtype)
+    product = LinearOperator(K.shape, matvec=lambda v: symv(1, transposed, v), dtype=K.dtype)
     rng = check_random_state(random_state)
     start = rng.uniform(-1, 1, K.shape[0]).astype(K.dtype)
     options = {"which": "LA", "tol": tol, "maxiter": max_iter, "v0": start}

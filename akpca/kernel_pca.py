@@ -17,9 +17,10 @@ from sklearn.utils.extmath import svd_flip
 from .eigen import block_krylov, clean_eigenvalues, leading_eigenpairs
 from .fitting import Interval, StrOptions, fit_method
 from .kernel_code import KernelCode, relative_to
-from .kernel_estimator import INVERSE_CONSTRAINTS, KERNEL_CONSTRAINTS, KernelEstimator
-from .kernels import CallableKernel, Precomputed, check_finite
-from .operators import FeatureOperator, KernelOperator, MatrixOperator, has_features
+from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
+from .kernels import CallableKernel, check_finite, with_gamma
+from .operators import FeatureOperator, KernelOperator, MatrixOperator, count_features
+from .preimage import RidgePreimage, scale_gamma
 from .progress import warn_user
 
 __all__ = ["KernelPCA"]
@@ -158,7 +159,9 @@ class KernelPCA(KernelEstimator):
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
         **KERNEL_CONSTRAINTS,
-        **INVERSE_CONSTRAINTS,
+        "fit_inverse_transform": ["boolean"],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "inverse_gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale"}), None],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "eigen_solver": [StrOptions({"auto", "krylov", *MATRIX_SOLVERS})],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -241,18 +244,26 @@ class KernelPCA(KernelEstimator):
             X = self._validate(X, copy=self.copy_X)
             if self.fit_inverse_transform and sparse.issparse(X):
                 raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
-            self._resolve_kernel(X.shape[1])
-            shift = self._best_origin(X)
-            points = X if shift is None else relative_to(shift, X)
-            operator = self._make_operator(points)
-            points, targets = (None, None) if self.kernel == "precomputed" else (points, X)
+            kernel, shift = self._resolve_kernel(X.shape[1]), self._best_origin(X)
+            points = targets = X
+            if shift is not None:
+                points = relative_to(shift, X)
+            route = self._choose_route(X)
+            if self.kernel == "precomputed":
+                operator = MatrixOperator.precomputed(kernel.matrix(X), center=self.center)
+                points = targets = None
+            elif route == "matrix":
+                operator = MatrixOperator(kernel.matrix(points), center=self.center)
+            else:
+                make = FeatureOperator if route == "features" else KernelOperator
+                operator = make(points, kernel, center=self.center, verbose=self.verbose)
+            if isinstance(operator, MatrixOperator):
+                check_finite(operator.means(), kernel)
         self.X_fit_ = X
         pairs = self._decompose(operator, given=operator is X)
         self._set_components(operator, *pairs, points=points, targets=targets, shift=shift)
         if self.fit_inverse_transform and self.preimage is None:
-            self._decoder = self._ridge(self._code.codes).fit(self._code)
-            self.X_transformed_fit_ = self._decoder.centers_
-            self.dual_coef_ = self._decoder.dual_coef_
+            self._fit_inverse(self._code.codes, targets)
         return self
 
     def fit_transform(self, X, y=None, **params) -> np.ndarray:
@@ -262,35 +273,42 @@ class KernelPCA(KernelEstimator):
         """
         return self.fit(X, **params)._code.codes.copy()
 
-    def _make_operator(self, X):
-        """Return K in the form in which the fit costs least."""
+    def _fit_inverse(self, codes, targets):
+        """Learn the inverse by kernel ridge regression from codes to samples, with our kernel."""
+        if codes.shape[1] == 0:
+            raise ValueError("fit_inverse_transform=True needs data that vary: there is no code")
+        gamma = self.gamma_ if self.inverse_gamma is None else self.inverse_gamma
+        self.inverse_gamma_ = scale_gamma(codes) if gamma == "scale" else gamma
         kernel = self.kernel_
-        if isinstance(kernel, Precomputed):
-            return MatrixOperator.precomputed(kernel.matrix(X), center=self.center)
-        route = self._choose_route(X)
-        if route == "matrix":
-            operator = MatrixOperator(kernel.matrix(X), center=self.center)
-            check_finite(operator.means(), kernel)
-            return operator
-        make = FeatureOperator if route == "features" else KernelOperator
-        return make(X, kernel, center=self.center, verbose=self.verbose)
+        if self.inverse_gamma_ != getattr(kernel, "gamma", None):  # also None, or in parts
+            kernel = with_gamma(kernel, self.inverse_gamma_)
+        self._decoder = RidgePreimage(
+            kernel=kernel,
+            gamma=self.inverse_gamma_,
+            alpha=self.alpha,
+            fit_intercept=False,
+            memory_limit=self.memory_limit,
+            random_state=self.random_state,
+            verbose=self.verbose,
+        ).fit_pairs(codes, targets)
+        self.X_transformed_fit_ = self._decoder.centers_
+        self.dual_coef_ = self._decoder.dual_coef_
 
     def _choose_route(self, X):
         """Return 'matrix', 'features' or 'krylov': hold K, write phi down, or do neither."""
-        if self.eigen_solver in MATRIX_SOLVERS:
+        if self.eigen_solver in MATRIX_SOLVERS or self.kernel == "precomputed":
             return "matrix"
         # costs in floating-point operations, with factors measured by benchmarks/bench_large.py
         (n, d), cost = X.shape, {}
         k = n if self.n_components is None else min(n, self.n_components)
         block = 1.25 * k + 8
-        if has_features(self.kernel_) and not sparse.issparse(X):
-            D = FeatureOperator.count_features(self.kernel_, d)
-            # of all components, no more than D have an eigenvalue
-            if (k <= D or self.n_components is None) and D <= MAX_DENSE_FEATURES:
-                # their covariance, then ARPACK or LAPACK
-                cost["features"] = (n + 1500) * D**2 + min(20 * k * D**2, 5 * D**3)
-            elif k <= D:  # five sweeps over the features, each used twice
-                cost["features"] = 5 * n * D * (4 * block + 60)
+        D = None if sparse.issparse(X) else count_features(self.kernel_, d)
+        # of all components, no more than D have an eigenvalue
+        if D and (k <= D or self.n_components is None) and D <= MAX_DENSE_FEATURES:
+            # their covariance, then ARPACK or LAPACK
+            cost["features"] = (n + 1500) * D**2 + min(20 * k * D**2, 5 * D**3)
+        elif D and k <= D:  # five sweeps over the features, each used twice
+            cost["features"] = 5 * n * D * (4 * block + 60)
         if isinstance(self.kernel_, CallableKernel) or (
             self.eigen_solver == "auto" and X.dtype.itemsize * n**2 <= self.memory_limit
         ):  # half of the kernel matrix and its mirror image, then about 3 k products, or LAPACK
@@ -334,16 +352,14 @@ class KernelPCA(KernelEstimator):
         if found == 0:  # all samples are zero
             return values, vectors, residuals
         if operator.n_features <= MAX_DENSE_FEATURES:
-            C = operator.covariance.dense()
-            seed = self.random_state
-            values[:found], W, self.eigen_solver_ = leading_eigenpairs(C, found, random_state=seed)
+            values[:found], W, self.eigen_solver_ = leading_eigenpairs(
+                operator.covariance.dense(), found, random_state=self.random_state
+            )
         else:
             values[:found], W, residuals = self._iterate(operator.covariance, found)
-        # u = Phi w / sqrt(nu), avoiding division by eigenvalues that are zero up to rounding
-        roots = np.sqrt(np.maximum(values, np.finfo(operator.dtype).eps * max(values[0], 0)))
-        found_vectors = operator.from_features(W) / np.where(roots > 0, roots, 1)[:found]
-        # rounding errors of w along earlier components count for more than w itself if nu is small
-        vectors[:, :found] = np.linalg.qr(found_vectors)[0]
+        # u = Phi w / sqrt(nu), whose length a QR decomposition sets to 1. It also removes rounding
+        # errors of w along earlier components, which count for more than w itself if nu is small.
+        vectors[:, :found] = np.linalg.qr(operator.from_features(W))[0]
         return values, vectors, residuals
 
     def _iterate(self, operator, k):
@@ -372,7 +388,7 @@ class KernelPCA(KernelEstimator):
         self.eigenvalues_, self.eigenvectors_ = values, np.ascontiguousarray(vectors)
         self.explained_variance_ = values / max(n - 1 if center else n, 1)
         # rounding, or negative eigenvalues, can make the trace smaller than what was found of it
-        total = max(operator.trace(), float(values.sum(dtype=np.float64)))
+        total = float(max(part.sum(dtype=np.float64) for part in (operator.diagonal(), values)))
         self.explained_variance_ratio_ = values / total if total > 0 else np.zeros_like(values)
         if residuals is not None:
             self.residuals_ = residuals

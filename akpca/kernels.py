@@ -56,7 +56,6 @@ __all__ = [
     "ignore_overflow",
     "make_kernel",
     "part",
-    "resolve_kernel",
     "with_gamma",
 ]
 
@@ -437,22 +436,6 @@ def make_kernel(name: str, **params: Any) -> Kernel:
     for unused in params.keys() - KERNELS[name].__dataclass_fields__.keys():
         del params[unused]
     return KERNELS[name](**params)
-
-
-def resolve_kernel(
-    kernel: str | Kernel | Callable, *, kernel_params: dict | None = None, n_jobs=None, **params
-) -> Kernel:
-    """Return a kernel object for what an estimator was given.
-
-    `kernel` is a name (with `params` as in `make_kernel`), 'precomputed', an object, which is
-    copied, or a function of two samples (with `kernel_params` and `n_jobs`).
-    """
-    if isinstance(kernel, Kernel):
-        kernel.check_params()
-        return deepcopy(kernel)  # a fitted kernel must not change with the caller's object
-    if isinstance(kernel, str):
-        return Precomputed() if kernel == "precomputed" else make_kernel(kernel, **params)
-    return CallableKernel(kernel, kernel_params, n_jobs)
 
 
 def gamma_of(kernel: Kernel, n_features: int) -> float:

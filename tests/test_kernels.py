@@ -14,18 +14,15 @@ from akpca.kernels import (
     BLOCK_ROWS,
     KERNELS,
     RBF,
-    CallableKernel,
     Chi2,
     Cosine,
     Kernel,
     Laplacian,
     Linear,
     Polynomial,
-    Precomputed,
     Sigmoid,
     center_in_place,
     make_kernel,
-    resolve_kernel,
     with_gamma,
 )
 
@@ -167,24 +164,6 @@ def test_a_kernel_of_ones_own_takes_one_method(X):
     K = reference.kernel_matrix(X[:40], lambda x, y: np.minimum(x, y).sum())
     np.testing.assert_allclose(Overlap()(X[:40]), K)
     np.testing.assert_allclose(Overlap().diag(X), X.sum(axis=1))
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("rbf", RBF(gamma=0.3)),
-        ("poly", Polynomial(degree=2, gamma=0.3, coef0=4)),
-        ("precomputed", Precomputed()),
-        (Laplacian(gamma=9), Laplacian(gamma=9)),
-        (np.dot, CallableKernel(np.dot, {"a": 1}, 2)),
-    ],
-)
-def test_resolution(given, expected):
-    """A name, an object or a function becomes a kernel object of its own."""
-    options = {"kernel_params": {"a": 1}, "n_jobs": 2, "gamma": 0.3, "degree": 2, "coef0": 4}
-    kernel = resolve_kernel(given, **options)
-    assert kernel == expected
-    assert kernel is not given
 
 
 @pytest.mark.parametrize(
