@@ -182,10 +182,9 @@ def block_krylov(
     """Return the k leading eigenpairs of a symmetric operator that is expensive to multiply with.
 
     A block Lanczos method: the basis B grows by the residuals R = K V - V diag(nu) of the current
-    Ritz vectors V, which span what K B adds to B, and the projected matrix B^T K B gives better
-    ones. All products are with a block of vectors, so that one sweep over a kernel serves all
-    components. When the basis is full it restarts from the Ritz vectors, whose products are
-    combinations of earlier ones. An interrupt returns the last result, with a warning.
+    Ritz vectors V, and the projected matrix B^T K B gives better ones. One product with a block of
+    vectors, a sweep over a kernel, serves all components. When the basis is full it restarts from
+    the Ritz vectors. An interrupt returns the last result, with a warning.
 
     Parameters
     ----------
@@ -279,8 +278,7 @@ def power_method(
     """Return the k leading eigenpairs of a positive semi-definite matrix, one after another.
 
     Repeats y <- A y / ||A y|| from a random start until y does not change, removes the eigenvector
-    from A by deflation, A <- A - lambda v v^T, and goes on with the next. Convergence is slow if
-    lambda_{j+1} / lambda_j is close to 1. This is for teaching; `leading_eigenpairs` is faster.
+    from A by deflation, A <- A - lambda v v^T, and goes on with the next. For teaching.
 
     Parameters
     ----------
@@ -332,9 +330,8 @@ def independent_rows(K: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.nda
     """Return indices of independent rows of a kernel matrix, and its Cholesky factor there.
 
     The indices, shape (rank,), are in the order in which rows add most to those before them. The
-    factor L, shape (rank, rank), is in Fortran order, with L L^T = K[kept][:, kept]. `dtype` is the
-    precision of the kernel values to which it will be applied. A remainder that exceeds the last
-    pivot shows that the kernel is indefinite.
+    factor L, in Fortran order, has L L^T = K[kept][:, kept]. `dtype` is the precision of the kernel
+    values to which it will be applied. What is left of K shows whether the kernel is indefinite.
     """
     dtype, diagonal = np.dtype(dtype), K.diagonal()
     if not np.isfinite(K).all():
@@ -365,21 +362,11 @@ def clean_eigenvalues(
 ) -> np.ndarray:
     """Set eigenvalues that are zero up to rounding to zero; raise ValueError if some are negative.
 
-    The thresholds are scikit-learn's, but at least the error that rounding can cause. Entries k of
-    an n x n kernel matrix are wrong by about eps * max k(x, x), nearly independently, which changes
-    eigenvalues by up to twice that times sqrt(n). The errors of LAPACK also grow with sqrt(n), and
-    with the largest eigenvalue; an eighth of it exceeds what is observed.
-
-    Parameters
-    ----------
-    values : ndarray of shape (k,)
-        The leading eigenvalues.
-    n : int
-        Number of samples.
-    largest_entry : float
-        Largest k(x, x), before centring.
-    dtype : dtype
-        Precision of the kernel values.
+    They are the leading ones of the (centred) kernel matrix of n samples, `largest_entry` is the
+    largest k(x, x) before centring, `dtype` the precision of kernel values. The thresholds are
+    scikit-learn's, but at least the error that rounding can cause: entries are wrong by about
+    eps * max k(x, x), nearly independently, which changes eigenvalues by up to twice that times
+    sqrt(n); LAPACK's errors also grow with sqrt(n), and are below an eighth of the largest one.
     """
     dtype, largest, smallest = np.dtype(dtype), values.max(), values.min()
     eps = np.finfo(dtype).eps

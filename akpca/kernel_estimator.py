@@ -20,12 +20,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .fitting import FLOATS, Encoder, StrOptions, check_codes
 from .kernel_code import KernelCode
 from .kernels import (
+    CONSTRAINTS,
     KERNELS,
     CallableKernel,
     Chi2,
     Kernel,
     Linear,
-    Polynomial,
     Precomputed,
     gamma_of,
     make_kernel,
@@ -35,7 +35,7 @@ from .preimage import PREIMAGES, Preimage, RidgePreimage, make_preimage
 __all__ = ["KERNEL_CONSTRAINTS", "KernelEstimator"]
 
 KERNEL_CONSTRAINTS: dict = {
-    **Polynomial._parameter_constraints,  # of gamma, degree and coef0
+    **CONSTRAINTS,  # of gamma, degree and coef0
     "kernel": [StrOptions(set(KERNELS) | {"precomputed"}), callable],
     "kernel_params": [dict, None],
     "n_jobs": [None, Integral],

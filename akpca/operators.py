@@ -17,7 +17,6 @@ Kernel values are computed in the precision of the data and summed in float64.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from itertools import pairwise
 from threading import Event
 
@@ -67,8 +66,7 @@ class CenteredOperator(LinearOperator):
     """Base class for n samples: symmetry, centring, and what follows from the plain K.
 
     A subclass defines ``plain_product(V)``, which is K @ V, (n, s), float64, ``plain_diagonal()``,
-    (n,), ``plain_rows(indices)``, (len(indices), n), and ``frobenius_norm()``, computed from the
-    (centred) values to avoid cancellation.
+    (n,), ``plain_rows(indices)``, (len(indices), n), and ``frobenius_norm()``.
     """
 
     points = None
@@ -145,7 +143,7 @@ class SampleOperator(CenteredOperator):
         """Return approximate leading eigenvectors, shape (n, width), to start an iteration with.
 
         The eigenvectors U of the kernel matrix of `n_landmarks` samples Z are extended to all by
-        k(x, Z) U / nu, a small part of a sweep. They are neither orthogonal nor of unit length.
+        k(x, Z) U / nu, a small part of a sweep. They are not orthonormal.
         """
         chosen, values, U = self.sampled_eigenpairs(width, n_landmarks, random_state)
         # bound the division by tiny eigenvalues
@@ -157,8 +155,8 @@ class SampleOperator(CenteredOperator):
         """Return indices of some samples and the leading eigenpairs of their kernel matrix."""
         rng = check_random_state(random_state)
         chosen = np.sort(rng.permutation(self.shape[0])[: max(n_landmarks, width)])
-        K = KernelOperator(self.take(chosen), self.kernel, center=self.center).dense()
-        values, U, _ = leading_eigenpairs(K, width, random_state=rng)
+        held = MatrixOperator(self.kernel.matrix(self.take(chosen)), center=self.center)
+        values, U, _ = leading_eigenpairs(held.K, width, random_state=rng)
         return chosen, values, U
 
 
@@ -196,24 +194,22 @@ class KernelOperator(SampleOperator):
     def _sweep(self, work: Callable[[Iterator[Tile]], np.ndarray]) -> np.ndarray:
         """Return the sum of ``work(tiles)`` over the threads' shares of the upper triangle.
 
-        The shares are fixed, so that the sum is the same to the bit in every run. Each thread has
-        one BLAS thread, so that element-wise functions run in parallel as well.
+        The shares are fixed, so that the sum is the same to the bit in every run.
         """
         strips = list(gen_batches(self.shape[0], TILE_ROWS))
         n_threads = min(blas_threads(), len(strips))
-        shares = [strips[thread::n_threads] for thread in range(n_threads)]
         results, stop = [None] * n_threads, Event()
         bar = progress_bar(shown=self.verbose, total=len(strips), desc="kernel sweep", unit="strip")
 
         def run(thread):
             try:
-                results[thread] = work(self._tiles(shares[thread], bar, stop))
+                results[thread] = work(self._tiles(strips[thread::n_threads], bar, stop))
             except BaseException:
                 stop.set()
                 raise
 
         try:
-            with bar, one_blas_thread():
+            with bar:
                 run_in_threads(run, list(range(n_threads)), flops=np.inf)
         finally:
             stop.set()  # the user's interrupt reaches this thread only
@@ -232,14 +228,11 @@ class KernelOperator(SampleOperator):
                     yield rows, columns
                 bar.update()
 
-        return kernel_tiles(self.kernel, self.X, self._terms, blocks(), diagonal=self._diagonal)
-
-    @cached_property
-    def _diagonal(self) -> np.ndarray:
-        return self.kernel.diag(self.X)
+        diagonal = self.plain_diagonal()
+        return kernel_tiles(self.kernel, self.X, self._terms, blocks(), diagonal=diagonal)
 
     def plain_diagonal(self) -> np.ndarray:  # noqa: D102
-        return self._diagonal
+        return self.kernel.diag(self.X)
 
     def plain_product(self, V) -> np.ndarray:  # noqa: D102
         V = np.ascontiguousarray(V, dtype=self.dtype)
@@ -349,9 +342,7 @@ class MatrixOperator(CenteredOperator):
         return self.K[indices]
 
     def plain_rows(self, indices) -> np.ndarray:  # noqa: D102
-        if not self.center:
-            return self.K[indices]
-        shift = centering_shift(self._means, np.float64)
+        shift = centering_shift(self._means, np.float64) * self.center
         return (self.K[indices] + shift[indices, None] + shift).astype(self.dtype)
 
     def diagonal(self) -> np.ndarray:  # noqa: D102
@@ -368,12 +359,10 @@ class FeatureOperator(KernelOperator):
     """K = Phi Phi^T for kernels whose features can be written down: linear and degree 2.
 
     For k(x, y) = (gamma x.y + c)^2 the features are the D = r (r + 1) / 2 products of the
-    coordinates of z = (sqrt(gamma) x, sqrt(c)), products of two different coordinates being
-    multiplied by sqrt(2). Inner products don't change when the data are rotated, so z is taken
-    along the r principal axes along which the data vary. K V = Phi (Phi^T V) costs O(n d^2) per
-    vector instead of O(n^2 d), and eigenvectors can be computed in the D dimensions of
-    `covariance` instead of n. Phi is computed block by block, 4 TILE_VALUES numbers at a time, and
-    never stored; peak memory with s vectors is n (2 d + 3 s) + 2 D^2 numbers and a few blocks.
+    coordinates of z = (sqrt(gamma) x, sqrt(c)), those of two different ones times sqrt(2), along
+    the r principal axes along which the data vary. K V = Phi (Phi^T V) costs O(n d^2) per vector
+    instead of O(n^2 d), and eigenvectors can be computed in the D dimensions of `covariance`
+    instead of n. Phi is computed in blocks of 4 TILE_VALUES numbers, and never stored.
 
     Parameters are as in `KernelOperator`, but X is dense and coef0 >= 0.
     """
@@ -387,7 +376,7 @@ class FeatureOperator(KernelOperator):
             )
         # no entry of K and of the features' covariance is larger
         with np.errstate(over="ignore", invalid="ignore"):
-            check_finite(self.shape[0] * self._diagonal, kernel)
+            check_finite(self.shape[0] * self.plain_diagonal(), kernel)
         self._linear = isinstance(kernel, Linear)
         Z = self.X if self._linear else self._coordinates()
         # transposed, so that a feature of all samples is the product of two contiguous rows
