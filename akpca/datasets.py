@@ -17,6 +17,7 @@ import importlib.util
 import math
 import os
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from numbers import Integral
 from pathlib import Path
 from types import ModuleType
@@ -101,15 +102,15 @@ class Dataset:
         Without labels all examples are of one class, 0. Without an image shape, a row is drawn as
         a rectangle that is as near to a square as its length allows.
         """
-        if self.y is None:
+        (n, d), y, shape = self.X.shape, self.y, self.image_shape
+        if y is None:
+            y = np.zeros(n, dtype=np.int64)
             print(f"{self.name} has no labels y: all its examples count as one class.")
-        d = self.X.shape[1]
-        height = next(h for h in range(math.isqrt(d), 0, -1) if d % h == 0)
-        shape = self.image_shape or (height, d // height)
-        if self.image_shape is None:
+        if shape is None:
+            height = next(h for h in range(math.isqrt(d), 0, -1) if d % h == 0)
+            shape = (height, d // height)
             size = f"{shape[0]} x {shape[1]}"
             print(f"{self.name} has no image_shape: an example is drawn as {size} numbers.")
-        y = np.zeros(len(self.X), dtype=np.int64) if self.y is None else self.y
         return replace(self, y=y, image_shape=shape)
 
     def subset(self, indices: np.ndarray) -> Dataset:
@@ -193,15 +194,9 @@ def load_dataset(name: str | os.PathLike[str], *, random_state: RandomLike = 0) 
     mine.csv     yours           a line for each example; a column ``label`` or ``y`` is `y`
     ============ =============== ===============================================================
 
-    Parameters
-    ----------
-    name : str or path
-        One of :func:`dataset_names`, or the path of a file, relative to the current folder. What
-        it may hold is said in :mod:`akpca.own_data`; nothing is scaled.
-    random_state : int, RandomState or None, default=0
-        Determines the sets that are drawn at random: circles, swiss_roll and patches.
-
-    A FileNotFoundError says which file to put where, if there is neither file nor download.
+    What a file may hold is said in :mod:`akpca.own_data`; nothing is scaled. `random_state`
+    determines circles, swiss_roll and patches. A FileNotFoundError says which file to put where, if
+    there is neither file nor download.
     """
     name = os.fspath(name)
     if name.lower().endswith(ENDINGS):
@@ -232,9 +227,9 @@ def balanced_split(
         Labels.
     n_train, n_test : int
         Training and test examples per class; a class with too few is a ValueError. If `n_test` is
-        None, the test set is all that is left, with the class sizes of the remainder.
+        None, the test set is all that is left.
     random_state : int, RandomState or None, default=0
-        Determines the draw. The training set depends on `y`, `n_train` and `random_state` only.
+        Determines the draw, of the training set independently of `n_test`.
 
     Returns
     -------
@@ -267,12 +262,10 @@ def one_of_each(y: np.ndarray, n: int = 10) -> np.ndarray:
 
     There are fewer if `y` is shorter, and only the first `n` classes if there are more.
     """
-    _, classes = np.unique(y, return_inverse=True)
-    order = np.argsort(classes, kind="stable")
-    starts = np.searchsorted(classes[order], np.arange(classes.max() + 1))
-    turn = np.empty(len(classes), dtype=int)
-    turn[order] = np.arange(len(classes)) - starts[classes[order]]
-    return np.lexsort((classes, turn))[:n]
+    y = np.asarray(y)
+    groups = [np.flatnonzero(y == label) for label in np.unique(y)]
+    turns = zip_longest(*groups)
+    return np.array([i for turn in turns for i in turn if i is not None][:n])
 
 
 def scale_by_max_norm(X: np.ndarray, *, reference: np.ndarray | None = None) -> np.ndarray:
@@ -318,14 +311,12 @@ def _as_floats(X: np.ndarray) -> np.ndarray:
 
 
 def _sklearn_datasets() -> ModuleType:
-    """Return scikit-learn's module, which reads files and the web: a tenth of a second to load."""
-    import sklearn.datasets
+    import sklearn.datasets  # which takes a tenth of a second
 
     return sklearn.datasets
 
 
-# Bundled and generated data sets: functions of a random state, whether or not they need one, that
-# return X, y, the image shape and the description.
+# Bundled and generated data sets: functions of a random state, which some need.
 
 
 def _circles(random_state: RandomLike) -> _Loaded:

@@ -52,10 +52,7 @@ EIGSH_TAKES_RNG = "rng" in signature(eigsh).parameters
 
 
 def lapack_work(n: int, d: int) -> float:
-    """Return the work of decomposing an n x d matrix, in flops of a matrix product.
-
-    Half of LAPACK's work are products with one vector, which gain little by threads.
-    """
+    """Return the work of decomposing an n x d matrix, in flops of a matrix product."""
     return n * d * min(n, d) / 3
 
 
@@ -148,25 +145,14 @@ def _arpack(K, k, tol, max_iter, random_state):
 class KrylovResult:
     """Eigenpairs found by `block_krylov`.
 
-    Attributes
-    ----------
-    values : ndarray of shape (k,)
-        In descending order.
-    vectors : ndarray of shape (n, k)
-        Orthonormal columns.
-    residuals : ndarray of shape (k,)
-        ||K v - nu v|| / nu, measured, not estimated; nu is at least sqrt(eps) times the largest.
-    n_products : int
-        Number of products of K with a block of vectors.
-    converged : bool
-        Whether all residuals are at most `tol`, or as small as the precision of K allows.
+    Residuals are ||K v - nu v|| / nu, where nu is at least sqrt(eps) times the largest one.
     """
 
-    values: np.ndarray
-    vectors: np.ndarray
-    residuals: np.ndarray
-    n_products: int
-    converged: bool
+    values: np.ndarray  # (k,), in descending order
+    vectors: np.ndarray  # (n, k), with orthonormal columns
+    residuals: np.ndarray  # (k,), measured, not estimated
+    n_products: int  # of K with a block of vectors
+    converged: bool  # all residuals are at most `tol`, or as small as the precision of K allows
 
 
 def block_krylov(
@@ -283,7 +269,6 @@ def power_method(
     Parameters
     ----------
     A : ndarray of shape (n, n)
-        Symmetric and positive semi-definite; not changed.
     k : int
         At least 1 and at most n.
     tol : float, default=1e-10

@@ -8,10 +8,10 @@ of the data centred in feature space. All are SciPy's ``LinearOperator`` and kee
 - ``dtype`` is that of the kernel values, ``center`` tells whether the operator is H K H;
 - ``rows(indices)``, ``diagonal()``, ``trace()``, ``frobenius_norm()`` and ``dense()`` are those of
   the operator itself; ``means()`` are the row means of the plain K;
-- ``points`` are the samples, with which new ones can be encoded, or None;
-- peak memory of a product with s vectors: t (TILE_VALUES + n s) + 3 n s numbers on t threads.
+- ``points`` are the samples, with which new ones can be encoded, or None.
 
-Kernel values are computed in the precision of the data and summed in float64.
+Kernel values are computed in the precision of the data and summed in float64. A product with s
+vectors on t threads takes t (TILE_VALUES + n s) + 3 n s numbers of memory.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class SampleOperator(CenteredOperator):
         return vectors - vectors.mean(axis=0) if self.center else vectors
 
     def sampled_eigenpairs(self, width, n_landmarks, random_state):
-        """Return indices of some samples and the leading eigenpairs of their kernel matrix."""
+        """Return indices of some samples, and the leading eigenpairs of their kernel matrix."""
         rng = check_random_state(random_state)
         chosen = np.sort(rng.permutation(self.shape[0])[: max(n_landmarks, width)])
         held = MatrixOperator(self.kernel.matrix(self.take(chosen)), center=self.center)
@@ -186,8 +186,7 @@ class KernelOperator(SampleOperator):
 
     def __init__(self, X, kernel: Kernel, *, center: bool = True, verbose: bool = False) -> None:
         self.X = self.points = check_samples(X, "X")
-        self.kernel = check_kernel(kernel)
-        self.verbose = verbose
+        self.kernel, self.verbose = check_kernel(kernel), verbose
         self._terms = self.kernel.row_terms(self.X)
         super().__init__(self.X.shape[0], self.X.dtype, center)
 
@@ -408,17 +407,17 @@ class FeatureOperator(KernelOperator):
 
     def mean_features(self) -> np.ndarray:
         """Return the mean of Phi over the samples, shape (n_features,), float64."""
+        Z = self._Zt.astype(np.float64)
         if self._linear:
-            return self._Zt.mean(axis=1, dtype=np.float64)
-        second = self._Zt.astype(np.float64) @ self._Zt.T.astype(np.float64) / self.shape[0]
-        first, other = np.triu_indices(len(self._Zt))
-        return np.where(first == other, 1, np.sqrt(2)) * second[first, other]
+            return Z.mean(axis=1)
+        first, other = np.triu_indices(len(Z))
+        return np.where(first == other, 1, np.sqrt(2)) * (Z @ Z.T / self.shape[0])[first, other]
 
     def means(self) -> np.ndarray:  # noqa: D102
         if self._means is None:
-            Z = self._Zt.T.astype(np.float64)
-            ZM = Z @ (Z.mean(axis=0)[:, None] if self._linear else Z.T @ Z / len(Z))
-            self._means = ZM[:, 0] if self._linear else np.sum(ZM * Z, axis=1)
+            Z = self._Zt.astype(np.float64)
+            M = Z.mean(axis=1) if self._linear else Z @ Z.T / self.shape[0]
+            self._means = M @ Z if self._linear else np.sum((M @ Z) * Z, axis=0)
         return self._means
 
     def batches(self, *, center: bool = False, indices=None) -> Iterator:
