@@ -438,7 +438,7 @@ def _external(name: str) -> _Loaded:
         X, y = _read_arrays(path, source.arrays)
         if name == "lfw":  # numbers of people, of whom most are not in the file
             y = np.unique(y, return_inverse=True)[1]
-    X = X / 255 if X.max() > 1 else X  # bytes
+    X = X / 255 if X.max(initial=0) > 1 else X  # bytes
     return X, y.astype(np.int64), source.image_shape, _DESCRIPTIONS[name]
 
 

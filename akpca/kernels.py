@@ -471,7 +471,7 @@ def center_in_place(K: np.ndarray, means: np.ndarray) -> None:
     """Centre a symmetric kernel matrix in feature space, K <- H K H, from its row means."""
     # A shift rounded to float32 would be wrong by the same amount in a whole row, which adds up
     # in eigenvalues; the errors of single entries do not.
-    shift = centering_shift(means, np.float64)
+    shift = means - means.mean() / 2
     for rows in gen_batches(len(K), CACHED_ROWS):
         K[rows] -= np.add.outer(shift[rows], shift).astype(K.dtype, copy=False)
 

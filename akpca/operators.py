@@ -334,8 +334,7 @@ class MatrixOperator(CenteredOperator):
     plain_product = _matmat  # only used if K is not centred
 
     def plain_diagonal(self) -> np.ndarray:  # noqa: D102
-        shift = 2 * centering_shift(self._means, np.float64) if self.center else 0.0
-        return self._diagonal + shift
+        return self._diagonal + self.center * (2 * self._means - self._means.mean())
 
     def rows(self, indices) -> np.ndarray:  # noqa: D102
         return self.K[indices]

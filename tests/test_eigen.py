@@ -68,14 +68,13 @@ def test_repeated_eigenvalues_are_all_found(K, dtype, overwrite):
         assert overwrite or (given == K).all()
 
 
-@pytest.mark.parametrize("n", [1, 2, 400])
+@pytest.mark.parametrize("n", [1, 400])
 def test_zero_matrix_and_all_pairs(n):
     """Degenerate requests get an answer: a zero matrix, or k = n."""
     values, vectors, _ = leading_eigenpairs(np.zeros((n, n)), min(n, 3))
     np.testing.assert_array_equal(values, 0)
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(min(n, 3)), atol=1e-12)
-    values, _, used = leading_eigenpairs(np.diag(np.arange(n) + 1.0), n, solver="arpack")
-    assert used == "dense"
+    values, _, _ = leading_eigenpairs(np.diag(np.arange(n) + 1.0), n, solver="arpack")
     np.testing.assert_allclose(values, np.arange(n, 0, -1))
 
 
@@ -111,44 +110,35 @@ def test_block_krylov_stops_at_its_tolerance(tol, max_blocks, monkeypatch):
 
 
 def test_block_krylov_keeps_its_best_pairs_when_stopped():
-    """max_products and the callback end it early; what is returned is a fair approximation."""
-    K = with_spectrum(1 / np.arange(1, 301))
-    short = block_krylov(K, 3, tol=1e-14, max_products=3, random_state=0)
-    assert short.n_products == 3
-    assert not short.converged
-    np.testing.assert_allclose(short.values, [1, 1 / 2, 1 / 3], rtol=0.05)
-    seen = []
-    stopped = block_krylov(
-        K, 3, tol=1e-14, random_state=0, callback=lambda r: seen.append(r) or len(seen) == 2
-    )
-    assert stopped.n_products == len(seen) == 2
+    """max_products, the callback and an interrupt end it early with a fair approximation; an
+    interrupt in the first product leaves nothing."""
+    K, seen = with_spectrum(1 / np.arange(1, 301)), []
+    options = {"tol": 1e-14, "random_state": 0}
+    short = block_krylov(K, 3, max_products=2, **options)
+    assert (short.n_products, short.converged) == (2, False)
+    np.testing.assert_allclose(short.values, [1, 1 / 2, 1 / 3], rtol=0.1)
+    stopped = block_krylov(K, 3, callback=lambda r: seen.append(r) or len(seen) == 2, **options)
+    np.testing.assert_array_equal(stopped.values, short.values)
     assert [state.n_iter for state in seen] == [1, 2]
     assert seen[1].loss == seen[1].model.residuals.max() < seen[0].loss
 
-
-def test_block_krylov_survives_an_interrupt():
-    """Ctrl-C in the third product leaves the pairs of the second; in the first, nothing."""
-    K = with_spectrum(1 / np.arange(1, 301))
-
     class Interrupted:
-        shape, dtype, products = K.shape, K.dtype, 0
+        shape, dtype = K.shape, K.dtype
 
         def __matmul__(self, V):
-            self.products += 1
-            if self.products == self.last:
+            self.left -= 1
+            if self.left < 0:
                 raise KeyboardInterrupt
             return K @ V
 
     operator = Interrupted()
-    operator.last = 3
+    operator.left = 2
     with pytest.warns(ConvergenceWarning, match="interrupted after 2 products"):
-        result = block_krylov(operator, 3, tol=1e-14, random_state=0)
-    expected = block_krylov(K, 3, tol=1e-14, max_products=2, random_state=0)
-    assert not result.converged
-    np.testing.assert_array_equal(result.values, expected.values)
-    operator.products, operator.last = 0, 1
+        found = block_krylov(operator, 3, **options)
+    np.testing.assert_array_equal(found.values, short.values)
+    operator.left = 0
     with pytest.raises(KeyboardInterrupt):
-        block_krylov(operator, 3, random_state=0)
+        block_krylov(operator, 3)
 
 
 def test_block_krylov_on_degenerate_matrices():
