@@ -238,7 +238,8 @@ class KernelPCA(KernelEstimator):
             if self.fit_inverse_transform and sparse.issparse(X):
                 raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
             kernel, shift = self._resolve_kernel(X.shape[1]), self._best_origin(X)
-            points, targets, route = relative_to(shift, X), X, self._choose_route(X)
+            points, targets = X if shift is None else relative_to(shift, X), X
+            route = self._choose_route(X)
             if self.kernel == "precomputed":
                 operator = MatrixOperator.precomputed(kernel.matrix(X), center=self.center)
                 points = targets = None
@@ -272,8 +273,8 @@ class KernelPCA(KernelEstimator):
         kernel = self.kernel_
         if self.inverse_gamma_ != getattr(kernel, "gamma", None):  # also None, or in parts
             kernel = with_gamma(kernel, self.inverse_gamma_)
-        names = ("alpha", "memory_limit", "random_state", "verbose")
-        options = {name: getattr(self, name) for name in names} | {"fit_intercept": False}
+        options = {"alpha": self.alpha, "fit_intercept": False, "memory_limit": self.memory_limit}
+        options |= {"random_state": self.random_state, "verbose": self.verbose}
         decoder = RidgePreimage(kernel, gamma=self.inverse_gamma_, **options)
         self._decoder = decoder.fit_pairs(codes, targets)
         self.X_transformed_fit_, self.dual_coef_ = decoder.centers_, decoder.dual_coef_
@@ -309,8 +310,8 @@ class KernelPCA(KernelEstimator):
         if isinstance(operator, FeatureOperator):
             return self._decompose_features(operator, k)
         if isinstance(operator, MatrixOperator) and self.eigen_solver != "krylov":
-            names = ("tol", "max_iter", "iterated_power", "random_state")
-            options = {name: getattr(self, name) for name in names} | {"solver": self.eigen_solver}
+            options = {"solver": self.eigen_solver, "tol": self.tol, "max_iter": self.max_iter}
+            options |= {"iterated_power": self.iterated_power, "random_state": self.random_state}
             # an operator's K, and a precomputed one that was not copied, are the caller's
             own = operator is not self.X_fit_ and (self.kernel != "precomputed" or self.copy_X)
             values, vectors, used = leading_eigenpairs(operator.K, k, overwrite=own, **options)
@@ -367,7 +368,8 @@ class KernelPCA(KernelEstimator):
         self.eigenvalues_, self.eigenvectors_ = values, np.ascontiguousarray(vectors)
         self.explained_variance_ = values / max(n - 1 if center else n, 1)
         # rounding, or negative eigenvalues, can make the trace smaller than what was found of it
-        total = float(max(part.sum(dtype=np.float64) for part in (operator.diagonal(), values)))
+        trace = float(operator.diagonal().sum(dtype=np.float64))
+        total = max(trace, float(values.sum(dtype=np.float64)))
         self.explained_variance_ratio_ = values / total if total > 0 else np.zeros_like(values)
         if residuals is not None:
             self.residuals_ = residuals

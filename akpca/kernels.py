@@ -424,8 +424,9 @@ def make_kernel(name: str, **params: Any) -> Kernel:
     """Return the kernel called `name`, with those of gamma, degree and coef0 that it has."""
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {sorted(KERNELS)}, got {name!r}")
-    cls = KERNELS[name]
-    return cls(**{key: params[key] for key in params.keys() & cls.__dataclass_fields__})
+    for unused in params.keys() - KERNELS[name].__dataclass_fields__:
+        del params[unused]
+    return KERNELS[name](**params)
 
 
 def gamma_of(kernel: Kernel, n_features: int) -> float:
