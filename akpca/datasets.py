@@ -17,6 +17,7 @@ import importlib.util
 import math
 import os
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from numbers import Integral
 from pathlib import Path
 from types import ModuleType
@@ -72,12 +73,13 @@ class Dataset:
     description: str
 
     def __post_init__(self) -> None:
-        if self.X.ndim != 2:
-            raise ValueError(f"{self.name}: X must have shape (n, d), got {self.X.shape}")
-        if self.y is not None and self.y.shape != self.X.shape[:1]:
-            raise ValueError(f"{self.name}: y has shape {self.y.shape}, X has {self.X.shape}")
-        if self.image_shape is not None and self.X.shape[1] != math.prod(self.image_shape):
-            raise ValueError(f"image_shape={self.image_shape} does not fit X of {self.X.shape}")
+        X, y, shape = self.X, self.y, self.image_shape
+        if X.ndim != 2:
+            raise ValueError(f"{self.name}: X must have shape (n, d), got {X.shape}")
+        if y is not None and y.shape != X.shape[:1]:
+            raise ValueError(f"{self.name}: y must have shape ({len(X)},), got {y.shape}")
+        if shape is not None and (math.prod(shape) != X.shape[1] or min(shape) < 1):
+            raise ValueError(f"{self.name}: image_shape={shape} does not fit X of {X.shape}")
 
     def __repr__(self) -> str:
         text = f"Dataset {self.name}: {self.X.shape[0]} x {self.X.shape[1]}"
@@ -100,15 +102,15 @@ class Dataset:
         Without labels all examples are of one class, 0. Without an image shape, a row is drawn as
         a rectangle that is as near to a square as its length allows.
         """
-        if self.y is None:
+        (n, d), y, shape = self.X.shape, self.y, self.image_shape
+        if y is None:
+            y = np.zeros(n, dtype=np.int64)
             print(f"{self.name} has no labels y: all its examples count as one class.")
-        d = self.X.shape[1]
-        height = next(h for h in range(math.isqrt(d), 0, -1) if d % h == 0)
-        shape = self.image_shape or (height, d // height)
-        if self.image_shape is None:
+        if shape is None:
+            height = next(h for h in range(math.isqrt(d), 0, -1) if d % h == 0)
+            shape = (height, d // height)
             size = f"{shape[0]} x {shape[1]}"
             print(f"{self.name} has no image_shape: an example is drawn as {size} numbers.")
-        y = np.zeros(len(self.X), dtype=np.int64) if self.y is None else self.y
         return replace(self, y=y, image_shape=shape)
 
     def subset(self, indices: np.ndarray) -> Dataset:
@@ -150,7 +152,7 @@ def generator(random_state: RandomLike) -> np.random.Generator:
 
 def dataset_names() -> list[str]:
     """Return the names that :func:`load_dataset` knows, the bundled ones first."""
-    return list(_LOADERS)
+    return [*_BUNDLED, *_EXTERNAL]
 
 
 def dataset_files(name: str) -> tuple[bool, str]:
@@ -163,8 +165,8 @@ def dataset_files(name: str) -> tuple[bool, str]:
     try:
         if path := _find_file(name):
             return True, str(path)
-        download = _EXTERNAL[name].download
-        reason = f"scikit-learn may download {download}" if download else "no download"
+        fetcher = _EXTERNAL[name].fetcher
+        reason = f"scikit-learn may download it ({fetcher})" if fetcher else "no download"
         return False, _what_to_put_where(name, reason)
     except FileNotFoundError as error:  # the variable names no folder
         return False, str(error)
@@ -192,28 +194,24 @@ def load_dataset(name: str | os.PathLike[str], *, random_state: RandomLike = 0) 
     mine.csv     yours           a line for each example; a column ``label`` or ``y`` is `y`
     ============ =============== ===============================================================
 
-    Parameters
-    ----------
-    name : str or path
-        One of :func:`dataset_names`, or the path of a file, relative to the current folder. What
-        it may hold is said in :mod:`akpca.own_data`; nothing is scaled.
-    random_state : int, RandomState or None, default=0
-        Determines the sets that are drawn at random: circles, swiss_roll and patches.
-
-    A FileNotFoundError says which file to put where, if there is neither file nor download.
+    What a file may hold is said in :mod:`akpca.own_data`; nothing is scaled. `random_state`
+    determines circles, swiss_roll and patches. A FileNotFoundError says which file to put where, if
+    there is neither file nor download.
     """
     name = os.fspath(name)
     if name.lower().endswith(ENDINGS):
         X, y, image_shape = read_own(Path(name).expanduser())
         return Dataset(name, X, y, image_shape, f"Read from the file {name}.")
-    if name not in _LOADERS:
-        bundled = ", ".join(known for known in _LOADERS if known not in _EXTERNAL)
+    if name in _BUNDLED:
+        X, y, image_shape, description = _BUNDLED[name](random_state)
+    elif name in _EXTERNAL:
+        X, y, image_shape, description = _external(name)
+    else:
         raise ValueError(
-            f"name={name!r} is not a data set. Always there: {bundled}. From the folder AKPCA_DATA "
-            f"or, but for yale_faces, by download: {', '.join(_EXTERNAL)}. "
+            f"name={name!r} is not a data set. Always there: {', '.join(_BUNDLED)}. From the "
+            f"folder AKPCA_DATA or, but for yale_faces, by download: {', '.join(_EXTERNAL)}. "
             f"Or the path of a file of your own: {', '.join(ENDINGS)}."
         )
-    X, y, image_shape, description = _LOADERS[name](random_state)
     X = np.ascontiguousarray(X, dtype=np.float64)  # some fetchers return Fortran order or float32
     return Dataset(name, X, y, image_shape, description)
 
@@ -229,9 +227,9 @@ def balanced_split(
         Labels.
     n_train, n_test : int
         Training and test examples per class; a class with too few is a ValueError. If `n_test` is
-        None, the test set is all that is left, with the class sizes of the remainder.
+        None, the test set is all that is left.
     random_state : int, RandomState or None, default=0
-        Determines the draw. The training set depends on `y`, `n_train` and `random_state` only.
+        Determines the draw, of the training set independently of `n_test`.
 
     Returns
     -------
@@ -264,12 +262,10 @@ def one_of_each(y: np.ndarray, n: int = 10) -> np.ndarray:
 
     There are fewer if `y` is shorter, and only the first `n` classes if there are more.
     """
-    _, classes = np.unique(y, return_inverse=True)
-    order = np.argsort(classes, kind="stable")
-    starts = np.searchsorted(classes[order], np.arange(classes.max() + 1))
-    turn = np.empty(len(classes), dtype=int)
-    turn[order] = np.arange(len(classes)) - starts[classes[order]]
-    return np.lexsort((classes, turn))[:n]
+    y = np.asarray(y)
+    groups = [np.flatnonzero(y == label) for label in np.unique(y)]
+    turns = zip_longest(*groups)
+    return np.array([i for turn in turns for i in turn if i is not None][:n])
 
 
 def scale_by_max_norm(X: np.ndarray, *, reference: np.ndarray | None = None) -> np.ndarray:
@@ -315,14 +311,12 @@ def _as_floats(X: np.ndarray) -> np.ndarray:
 
 
 def _sklearn_datasets() -> ModuleType:
-    """Return scikit-learn's module, which reads files and the web: a tenth of a second to load."""
-    import sklearn.datasets
+    import sklearn.datasets  # which takes a tenth of a second
 
     return sklearn.datasets
 
 
-# Bundled and generated data sets. Loaders take a random state, whether or not they need one, and
-# return X, y, the image shape and the description.
+# Bundled and generated data sets: functions of a random state, which some need.
 
 
 def _circles(random_state: RandomLike) -> _Loaded:
@@ -377,6 +371,10 @@ def _missing_package(name: str, package: str) -> ImportError:
     return ImportError(f'{problem}: pip install "akpca[notebooks]"')
 
 
+_LOADERS = (_circles, _swiss_roll, _digits, _patches, _mnist5k)
+_BUNDLED = {loader.__name__[1:]: loader for loader in _LOADERS}
+
+
 # Data sets from the folder AKPCA_DATA, or downloaded.
 
 
@@ -386,79 +384,62 @@ class _External(NamedTuple):
     file: str
     # name, kind and shape of its arrays without the number of examples: X and labels in turn
     arrays: tuple[tuple[str, str, tuple[int, ...]], ...]
-    # what scikit-learn downloads instead, by which function and options; empty if it can't
-    download: str = ""
-    fetcher: str = ""
+    image_shape: tuple[int, ...]
+    # scikit-learn's function that downloads them instead, if there is one, and its options
+    fetcher: str | None = None
     options: dict[str, Any] | None = None
 
 
-def _openml(file: str, arrays, title: str, data_id: int) -> _External:
-    options = {"data_id": data_id, "as_frame": False}
-    return _External(file, arrays, f"{title} (OpenML {data_id})", "fetch_openml", options)
+def _arrays(kind: str, *shape: int, labels: str = "y", parts=("",)):
+    pairs = ((f"X{part}", f"{labels}{part}") for part in parts)
+    return tuple(array for X, y in pairs for array in ((X, kind, shape), (y, "integer", ())))
 
 
-def _parts(kind: str, d: int):
-    pairs = ((f"X_{part}", f"y_{part}") for part in ("train", "test"))
-    return tuple(array for X, y in pairs for array in ((X, kind, (d,)), (y, "integer", ())))
+def _openml(data_id: int):
+    return "fetch_openml", {"data_id": data_id, "as_frame": False}
 
 
-_FACES = (("X", "uint8", (60, 60)), ("person", "integer", ()))
-_COLOURS = (("X", "uint8", (32, 32, 3)), ("y", "integer", ()))
-_OLIVETTI = (("X", "floating", (64, 64)), ("y", "integer", ()))
+_PARTS = ("_train", "_test")
+_MNIST, _USPS = _arrays("uint8", 784, parts=_PARTS), _arrays("floating", 256, parts=_PARTS)
+_FACES = _arrays("uint8", 60, 60, labels="person")
+_COLOURS, _OLIVETTI = _arrays("uint8", 32, 32, 3), _arrays("floating", 64, 64)
 # 120 x 120 of 250 x 250 pixels, then halved
 _LFW = {"min_faces_per_person": 20, "slice_": (slice(65, 185),) * 2, "resize": 0.5}
 _EXTERNAL = {
-    "mnist": _openml("mnist.npz", _parts("uint8", 784), "mnist_784", 554),
-    "usps": _openml("usps.npz", _parts("floating", 256), "USPS", 41082),
-    "cifar10": _openml("cifar10_5k.npz", _COLOURS, "CIFAR_10", 40927),
-    "lfw": _External("lfw_faces.npz", _FACES, "LFW", "fetch_lfw_people", _LFW),
-    "olivetti": _External("olivetti.npz", _OLIVETTI, "the Olivetti faces", "fetch_olivetti_faces"),
-    "yale_faces": _External("yale_faces.npz", _FACES),
+    "mnist": _External("mnist.npz", _MNIST, (28, 28), *_openml(554)),
+    "usps": _External("usps.npz", _USPS, (16, 16), *_openml(41082)),
+    "cifar10": _External("cifar10_5k.npz", _COLOURS, (32, 32, 3), *_openml(40927)),
+    "lfw": _External("lfw_faces.npz", _FACES, (60, 60), "fetch_lfw_people", _LFW),
+    "olivetti": _External("olivetti.npz", _OLIVETTI, (64, 64), "fetch_olivetti_faces", {}),
+    "yale_faces": _External("yale_faces.npz", _FACES, (60, 60)),
+}
+_DESCRIPTIONS = {
+    "mnist": "MNIST handwritten digits: the training set of 60000, then the test set of 10000.",
+    "usps": "USPS zip-code digits in [-1, 1]: the training set of 7291, then the test set of 2007.",
+    "cifar10": "CIFAR-10 colour photographs: 5000 from cifar10_5k.npz, or all from OpenML.",
+    "lfw": "Labeled Faces in the Wild, grey 60x60. A download has people with at least 20 images, "
+    "shuffled, cropped and halved by scikit-learn: not pixel by pixel those of lfw_faces.npz.",
+    "olivetti": "Olivetti faces: 10 grey images of each of 40 people.",
+    "yale_faces": "Extended Yale B, cropped frontal faces under changing light; y is the person.",
 }
 
 
-def _mnist(_: RandomLike) -> _Loaded:
-    X, y, _ = _read_or_download("mnist")
-    text = "MNIST handwritten digits: the training set of 60000, then the test set of 10000."
-    return X / 255, y, (28, 28), text
-
-
-def _usps(_: RandomLike) -> _Loaded:
-    X, y, is_file = _read_or_download("usps")
-    text = "USPS zip-code digits in [-1, 1]: the training set of 7291, then the test set of 2007."
-    return X, y if is_file else y - 1, (16, 16), text  # OpenML calls the digits "1" to "10"
-
-
-def _cifar10(_: RandomLike) -> _Loaded:
-    X, y, is_file = _read_or_download("cifar10")
-    if is_file:
-        return X / 255, y, (32, 32, 3), "CIFAR-10 colour photographs, from cifar10_5k.npz."
-    # OpenML stores a red, a green and a blue plane, not a colour for each pixel.
-    X = X.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1).reshape(len(X), -1)
-    return X / 255, y, (32, 32, 3), "All of CIFAR-10, from OpenML."
-
-
-def _lfw(_: RandomLike) -> _Loaded:
-    X, y, is_file = _read_or_download("lfw")
-    if is_file:
-        y = np.unique(y, return_inverse=True)[1].astype(np.int64)
-        return X / 255, y, (60, 60), "Labeled Faces in the Wild, grey 60x60, from lfw_faces.npz."
-    text = (
-        "Labeled Faces in the Wild, people with at least 20 images, shuffled, cropped and "
-        "halved to 60x60 by scikit-learn: not pixel by pixel those of lfw_faces.npz."
-    )
-    return X, y, (60, 60), text
-
-
-def _olivetti(_: RandomLike) -> _Loaded:
-    X, y, _ = _read_or_download("olivetti")
-    return X, y, (64, 64), "Olivetti faces: 10 grey images of each of 40 people."
-
-
-def _yale_faces(_: RandomLike) -> _Loaded:
-    X, y, _ = _read_or_download("yale_faces")
-    text = "Extended Yale B, cropped frontal faces under changing light; y is the person's number."
-    return X / 255, y, (60, 60), text
+def _external(name: str) -> _Loaded:
+    """Return a data set from its file, or else from scikit-learn, in one form."""
+    source, path = _EXTERNAL[name], _find_file(name)
+    if path is None:
+        bunch = _download(name)
+        X, y = bunch.data, bunch.target.astype(np.int64)
+        if name == "usps":
+            y -= 1  # OpenML calls the digits "1" to "10"
+        elif name == "cifar10":  # a red, a green and a blue plane, not a colour for each pixel
+            X = X.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1).reshape(len(X), -1)
+    else:
+        X, y = _read_arrays(path, source.arrays)
+        if name == "lfw":  # numbers of people, of whom most are not in the file
+            y = np.unique(y, return_inverse=True)[1]
+    X = X / 255 if X.max(initial=0) > 1 else X  # bytes
+    return X, y.astype(np.int64), source.image_shape, _DESCRIPTIONS[name]
 
 
 def data_folder() -> Path | None:
@@ -477,12 +458,8 @@ def _find_file(name: str) -> Path | None:
     return path if path and path.is_file() else None
 
 
-def _read_or_download(name: str) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Return the examples as rows, their labels, and whether they come from a file."""
-    path, expected = _find_file(name), _EXTERNAL[name].arrays
-    if path is None:
-        bunch = _download(name)
-        return bunch.data, bunch.target.astype(np.int64), False
+def _read_arrays(path: Path, expected) -> tuple[np.ndarray, np.ndarray]:
+    """Return the examples of a file as rows, and their labels."""
     found, _ = read_npz(path, [array for array, _, _ in expected])
     for array, kind, shape in expected:
         wanted = _describe(array, kind, shape)
@@ -497,8 +474,8 @@ def _read_or_download(name: str) -> tuple[np.ndarray, np.ndarray, bool]:
     if any(len(X) != len(y) for X, y in zip(arrays[::2], arrays[1::2], strict=True)):
         sizes = ", ".join(f"{array} has {len(found[array])}" for array, _, _ in expected)
         raise ValueError(f"{path}: {sizes}; expected a label for each example")
-    X, y = np.concatenate(arrays[::2]), np.concatenate(arrays[1::2])
-    return X.reshape(len(X), -1), y.astype(np.int64), True
+    X = np.concatenate(arrays[::2])
+    return X.reshape(len(X), -1), np.concatenate(arrays[1::2])
 
 
 def _describe(array: str, kind: str, shape: tuple[int, ...]) -> str:
@@ -519,19 +496,14 @@ def _download(name: str) -> Bunch:
     """Call a fetcher of scikit-learn; if it fails or there is none, say how to do without it."""
     from http.client import HTTPException
 
-    external = _EXTERNAL[name]
-    if not external.fetcher:
+    fetcher, options = _EXTERNAL[name][-2:]
+    if fetcher is None:
         raise FileNotFoundError(_what_to_put_where(name, "there is no download for it"))
     try:
-        return getattr(_sklearn_datasets(), external.fetcher)(**(external.options or {}))
+        return getattr(_sklearn_datasets(), fetcher)(**options)
     except ImportError as error:
         raise _missing_package(name, error.name or "pandas or pillow") from error
     except (OSError, HTTPException, EOFError, ValueError) as error:
         # A ValueError is what scikit-learn raises for an answer that makes no sense.
-        reason = f"the download of {external.download} failed ({error})"
+        reason = f"scikit-learn's {fetcher} failed ({error})"
         raise FileNotFoundError(_what_to_put_where(name, reason)) from error
-
-
-_BUNDLED = (_circles, _swiss_roll, _digits, _patches, _mnist5k)
-_OTHERS = (_mnist, _usps, _cifar10, _lfw, _olivetti, _yale_faces)
-_LOADERS = {loader.__name__[1:]: loader for loader in _BUNDLED + _OTHERS}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from inspect import signature
 
 import numpy as np
@@ -25,7 +24,6 @@ from .threads import one_blas_thread
 __all__ = [
     "MAX_NEGATIVE_RATIO",
     "block_krylov",
-    "choose_solver",
     "clean_eigenvalues",
     "indefinite_error",
     "independent_rows",
@@ -53,22 +51,8 @@ MAX_BLOCKS = 10
 EIGSH_TAKES_RNG = "rng" in signature(eigsh).parameters
 
 
-def choose_solver(n: int, k: int) -> str:
-    """Return the cheaper of 'dense' and 'arpack' for k eigenpairs of an n x n matrix.
-
-    The dense solver costs O(n^3) for any k, ARPACK about 3 k products of O(n^2) and, for larger k,
-    the orthogonalisation of its basis. They break even near k = n / 8, as
-    ``benchmarks/bench_eigensolvers.py`` shows, and below some 150 rows, where both take less than
-    a millisecond.
-    """
-    return "arpack" if n > 150 and k < n / 8 else "dense"
-
-
 def lapack_work(n: int, d: int) -> float:
-    """Return the work of decomposing an n x d matrix, in flops of a matrix product.
-
-    Half of LAPACK's work are products with one vector, which gain little by threads.
-    """
+    """Return the work of decomposing an n x d matrix, in flops of a matrix product."""
     return n * d * min(n, d) / 3
 
 
@@ -92,7 +76,8 @@ def leading_eigenpairs(
     k : int
         At least 1 and at most n.
     solver : {'auto', 'dense', 'arpack', 'randomized'}, default='auto'
-        'auto' is `choose_solver`. ARPACK falls back on 'dense' where it can't start or go on.
+        'auto' is the cheaper of 'dense' and 'arpack', which falls back on 'dense' where it can't
+        start or go on.
     tol : float, default=0
         Tolerance of ARPACK; 0 is machine precision.
     max_iter : int, default=None
@@ -104,8 +89,11 @@ def leading_eigenpairs(
     overwrite : bool, default=False
         Allow the dense solver to overwrite K, which saves a copy of it.
     """
-    n = K.shape[0]
-    used = choose_solver(n, k) if solver == "auto" else solver
+    n, used = K.shape[0], solver
+    if solver == "auto":
+        # LAPACK costs O(n^3) for any k, ARPACK about 3 k products of O(n^2) and, for larger k, the
+        # orthogonalisation of its basis; see benchmarks/bench_eigensolvers.py
+        used = "arpack" if n > 150 and k < n / 8 else "dense"
     if used == "arpack" and k >= n:
         used = "dense"  # ARPACK finds at most n - 1 pairs
     if used == "arpack":
@@ -124,33 +112,27 @@ def leading_eigenpairs(
         # singular values are absolute eigenvalues; the two bases differ by their signs
         values = s * np.sign(np.einsum("ij,ji->j", vectors, Vt))
     if used == "dense":
-        with one_blas_thread(flops=lapack_work(n, n)):
-            values, vectors = _lapack(K, k, overwrite)
+        # the transpose is the same matrix in LAPACK's order, so that nothing is copied
+        options = {"overwrite_a": overwrite, "check_finite": False}
+        diagonal = K.diagonal().copy()
+        with one_blas_thread(flops=n**3 / 3):
+            values, vectors = linalg.eigh(K.T, subset_by_index=(n - k, n - 1), **options)
+            if len(values) < k:
+                # Among repeated eigenvalues this selects too few. It overwrites one triangle and
+                # the diagonal at most: all pairs are found from the other triangle.
+                if overwrite:
+                    np.fill_diagonal(K, diagonal)
+                values, vectors = linalg.eigh(K.T, lower=False, driver="evd", **options)
+                values, vectors = values[-k:], vectors[:, -k:]
     order = np.argsort(values)[::-1]
     return values[order], vectors[:, order], used
-
-
-def _lapack(K, k, overwrite):
-    """Return the k largest eigenpairs, in ascending order."""
-    n, diagonal = len(K), K.diagonal().copy()
-    # the transpose is the same matrix in LAPACK's order, so that nothing is copied
-    options = {"overwrite_a": overwrite, "check_finite": False}
-    values, vectors = linalg.eigh(K.T, subset_by_index=(n - k, n - 1), **options)
-    if len(values) < k:
-        # Among repeated eigenvalues this selects too few. It overwrites one triangle at most: all
-        # pairs are found from the other one.
-        if overwrite:
-            np.fill_diagonal(K, diagonal)
-        values, vectors = linalg.eigh(K.T, lower=False, driver="evd", **options)
-        values, vectors = values[-k:], vectors[:, -k:]
-    return values, vectors
 
 
 def _arpack(K, k, tol, max_iter, random_state):
     # a product with a matrix is limited by memory bandwidth; SYMV reads only half of it
     (symv,) = linalg.get_blas_funcs(("symv",), (K,))
     transposed = K.T if K.flags.c_contiguous else K
-    product = LinearOperator(K.shape, matvec=partial(symv, 1, transposed), dtype=K.dtype)
+    product = LinearOperator(K.shape, matvec=lambda v: symv(1, transposed, v), dtype=K.dtype)
     rng = check_random_state(random_state)
     start = rng.uniform(-1, 1, K.shape[0]).astype(K.dtype)
     options = {"which": "LA", "tol": tol, "maxiter": max_iter, "v0": start}
@@ -163,25 +145,14 @@ def _arpack(K, k, tol, max_iter, random_state):
 class KrylovResult:
     """Eigenpairs found by `block_krylov`.
 
-    Attributes
-    ----------
-    values : ndarray of shape (k,)
-        In descending order.
-    vectors : ndarray of shape (n, k)
-        Orthonormal columns.
-    residuals : ndarray of shape (k,)
-        ||K v - nu v|| / nu, measured, not estimated; nu is at least sqrt(eps) times the largest.
-    n_products : int
-        Number of products of K with a block of vectors.
-    converged : bool
-        Whether all residuals are at most `tol`, or as small as the precision of K allows.
+    Residuals are ||K v - nu v|| / nu, where nu is at least sqrt(eps) times the largest one.
     """
 
-    values: np.ndarray
-    vectors: np.ndarray
-    residuals: np.ndarray
-    n_products: int
-    converged: bool
+    values: np.ndarray  # (k,), in descending order
+    vectors: np.ndarray  # (n, k), with orthonormal columns
+    residuals: np.ndarray  # (k,), measured, not estimated
+    n_products: int  # of K with a block of vectors
+    converged: bool  # all residuals are at most `tol`, or as small as the precision of K allows
 
 
 def block_krylov(
@@ -197,10 +168,9 @@ def block_krylov(
     """Return the k leading eigenpairs of a symmetric operator that is expensive to multiply with.
 
     A block Lanczos method: the basis B grows by the residuals R = K V - V diag(nu) of the current
-    Ritz vectors V, which span what K B adds to B, and the projected matrix B^T K B gives better
-    ones. All products are with a block of vectors, so that one sweep over a kernel serves all
-    components. When the basis is full it restarts from the Ritz vectors, whose products are
-    combinations of earlier ones. An interrupt returns the last result, with a warning.
+    Ritz vectors V, and the projected matrix B^T K B gives better ones. One product with a block of
+    vectors, a sweep over a kernel, serves all components. When the basis is full it restarts from
+    the Ritz vectors. An interrupt returns the last result, with a warning.
 
     Parameters
     ----------
@@ -294,13 +264,11 @@ def power_method(
     """Return the k leading eigenpairs of a positive semi-definite matrix, one after another.
 
     Repeats y <- A y / ||A y|| from a random start until y does not change, removes the eigenvector
-    from A by deflation, A <- A - lambda v v^T, and goes on with the next. Convergence is slow if
-    lambda_{j+1} / lambda_j is close to 1. This is for teaching; `leading_eigenpairs` is faster.
+    from A by deflation, A <- A - lambda v v^T, and goes on with the next. For teaching.
 
     Parameters
     ----------
     A : ndarray of shape (n, n)
-        Symmetric and positive semi-definite; not changed.
     k : int
         At least 1 and at most n.
     tol : float, default=1e-10
@@ -347,9 +315,8 @@ def independent_rows(K: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.nda
     """Return indices of independent rows of a kernel matrix, and its Cholesky factor there.
 
     The indices, shape (rank,), are in the order in which rows add most to those before them. The
-    factor L, shape (rank, rank), is in Fortran order, with L L^T = K[kept][:, kept]. `dtype` is the
-    precision of the kernel values to which it will be applied. A remainder that exceeds the last
-    pivot shows that the kernel is indefinite.
+    factor L, in Fortran order, has L L^T = K[kept][:, kept]. `dtype` is the precision of the kernel
+    values to which it will be applied. What is left of K shows whether the kernel is indefinite.
     """
     dtype, diagonal = np.dtype(dtype), K.diagonal()
     if not np.isfinite(K).all():
@@ -380,21 +347,11 @@ def clean_eigenvalues(
 ) -> np.ndarray:
     """Set eigenvalues that are zero up to rounding to zero; raise ValueError if some are negative.
 
-    The thresholds are scikit-learn's, but at least the error that rounding can cause. Entries k of
-    an n x n kernel matrix are wrong by about eps * max k(x, x), nearly independently, which changes
-    eigenvalues by up to twice that times sqrt(n). The errors of LAPACK also grow with sqrt(n), and
-    with the largest eigenvalue; an eighth of it exceeds what is observed.
-
-    Parameters
-    ----------
-    values : ndarray of shape (k,)
-        The leading eigenvalues.
-    n : int
-        Number of samples.
-    largest_entry : float
-        Largest k(x, x), before centring.
-    dtype : dtype
-        Precision of the kernel values.
+    They are the leading ones of the (centred) kernel matrix of n samples, `largest_entry` is the
+    largest k(x, x) before centring, `dtype` the precision of kernel values. The thresholds are
+    scikit-learn's, but at least the error that rounding can cause: entries are wrong by about
+    eps * max k(x, x), nearly independently, which changes eigenvalues by up to twice that times
+    sqrt(n); LAPACK's errors also grow with sqrt(n), and are below an eighth of the largest one.
     """
     dtype, largest, smallest = np.dtype(dtype), values.max(), values.min()
     eps = np.finfo(dtype).eps

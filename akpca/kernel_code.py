@@ -60,8 +60,7 @@ class KernelCode:
     means : ndarray of shape (m,) or None
         phi(z_i) . mean, if known: subtracted from kernel values first, to avoid cancellation.
     shift : ndarray of shape (d,) or None
-        Origin of the points, which are the targets minus this: subtracted from samples first. A
-        centred code with the linear kernel does not depend on it, but its rounding errors do.
+        Origin of the points, subtracted from samples first (`KernelEstimator._best_origin`).
     """
 
     kernel: Kernel
@@ -76,10 +75,7 @@ class KernelCode:
     shift: np.ndarray | None = None
 
     def encode(self, X) -> np.ndarray:
-        """Return the codes f(x) of the rows of X, shape (n_new, k), block by block.
-
-        X has shape (n_new, d). If kernel values are precomputed, it holds them, (n_new, m).
-        """
+        """Return the codes f(x) of samples X (n_new, d), or of kernel values, shape (n_new, k)."""
         dtype = np.result_type(X.dtype, self.weights)
         if hasattr(self.points, "encode"):
             return (self.points.encode(X, self.weights) - self.offset).astype(dtype)

@@ -7,7 +7,8 @@ user has chosen. `transform` and `inverse_transform` follow from these for all o
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from copy import deepcopy
+from numbers import Integral
 
 import numpy as np
 from scipy import sparse
@@ -16,36 +17,30 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .fitting import FLOATS, Encoder, Interval, StrOptions, check_codes
+from .fitting import FLOATS, Encoder, StrOptions, check_codes
 from .kernel_code import KernelCode
 from .kernels import (
+    CONSTRAINTS,
     KERNELS,
+    CallableKernel,
     Chi2,
     Kernel,
     Linear,
+    Precomputed,
     gamma_of,
-    resolve_kernel,
-    with_gamma,
+    make_kernel,
 )
-from .preimage import PREIMAGES, Preimage, RidgePreimage, make_preimage, scale_gamma
+from .preimage import PREIMAGES, Preimage, RidgePreimage, make_preimage
 
-__all__ = ["INVERSE_CONSTRAINTS", "KERNEL_CONSTRAINTS", "KernelEstimator"]
+__all__ = ["KERNEL_CONSTRAINTS", "KernelEstimator"]
 
 KERNEL_CONSTRAINTS: dict = {
+    **CONSTRAINTS,  # of gamma, degree and coef0
     "kernel": [StrOptions(set(KERNELS) | {"precomputed"}), callable],
-    "gamma": [Interval(Real, 0, None, closed="left"), None],
-    "degree": [Interval(Real, 0, None, closed="left")],
-    "coef0": [Interval(Real, None, None, closed="neither")],
     "kernel_params": [dict, None],
     "n_jobs": [None, Integral],
     "center": ["boolean"],
     "preimage": [StrOptions(set(PREIMAGES)), Preimage, None],
-}
-# of estimators with a learned inverse (`_ridge`)
-INVERSE_CONSTRAINTS: dict = {
-    "fit_inverse_transform": ["boolean"],
-    "alpha": [Interval(Real, 0, None, closed="left")],
-    "inverse_gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale"}), None],
 }
 
 
@@ -95,18 +90,19 @@ class KernelEstimator(Encoder):
 
     def _resolve_kernel(self, n_features):
         """Set `kernel_` and `gamma_` from the parameters; return the kernel."""
-        gamma = 1 / n_features if self.gamma is None else self.gamma
-        self.kernel_ = resolve_kernel(
-            self.kernel,
-            gamma=gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-            kernel_params=self.kernel_params,
-            n_jobs=self.n_jobs,
-        )
-        own = isinstance(self.kernel, Kernel)  # with its own gamma
-        self.gamma_ = gamma_of(self.kernel_, n_features) if own else gamma
-        return self.kernel_
+        kernel, gamma = self.kernel, 1 / n_features if self.gamma is None else self.gamma
+        if isinstance(kernel, Kernel):  # with its own gamma
+            kernel.check_params()
+            gamma = gamma_of(kernel, n_features)
+            kernel = deepcopy(kernel)  # a fitted kernel must not change with the caller's object
+        elif callable(kernel):
+            kernel = CallableKernel(kernel, self.kernel_params, self.n_jobs)
+        elif kernel == "precomputed":
+            kernel = Precomputed()
+        else:
+            kernel = make_kernel(kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
+        self.kernel_, self.gamma_ = kernel, gamma
+        return kernel
 
     def _best_origin(self, X):
         """Return the mean of dense samples, shape (n_features,), or None if the origin matters.
@@ -124,7 +120,7 @@ class KernelEstimator(Encoder):
         if self.kernel != "precomputed":
             raise ValueError(f"an operator needs kernel='precomputed', not {self.kernel!r}")
         if operator.points is None:
-            self.n_features_in_, self.kernel_ = operator.shape[0], resolve_kernel("precomputed")
+            self.n_features_in_, self.kernel_ = operator.shape[0], Precomputed()
         else:
             self.kernel_, self.n_features_in_ = operator.kernel, operator.X.shape[1]
             self.gamma_ = gamma_of(self.kernel_, self.n_features_in_)
@@ -148,29 +144,11 @@ class KernelEstimator(Encoder):
             raise ValueError(f"preimage={preimage!r} needs data that vary: there is no code")
         if not isinstance(preimage, str):
             return clone(preimage).fit(self._code)
-        shared = self._resources() if preimage == RidgePreimage.name else {}
-        return make_preimage(preimage, **shared).fit(self._code)
-
-    def _resources(self):
-        """Return those of our parameters that bound and show the work of `RidgePreimage`."""
         shared = {}
-        for name in ("memory_limit", "random_state", "verbose"):
-            if hasattr(self, name):
-                shared[name] = getattr(self, name)
-        return shared
-
-    def _ridge(self, codes):
-        """Return the unfitted learned inverse: kernel ridge regression on codes, same kernel."""
-        if codes.shape[1] == 0:
-            raise ValueError("fit_inverse_transform=True needs data that vary: there is no code")
-        self.inverse_gamma_ = self.gamma_ if self.inverse_gamma is None else self.inverse_gamma
-        if self.inverse_gamma == "scale":
-            self.inverse_gamma_ = scale_gamma(codes)
-        kernel = self.kernel_
-        if self.inverse_gamma_ != getattr(kernel, "gamma", None):  # also None, or in parts
-            kernel = with_gamma(kernel, self.inverse_gamma_)
-        options = {"alpha": self.alpha, "fit_intercept": False, **self._resources()}
-        return RidgePreimage(kernel=kernel, **options)
+        if preimage == RidgePreimage.name:  # whose work is bounded and shown as our own
+            names = ("memory_limit", "random_state", "verbose")
+            shared = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return make_preimage(preimage, **shared).fit(self._code)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -17,9 +17,10 @@ from sklearn.utils.extmath import svd_flip
 from .eigen import block_krylov, clean_eigenvalues, leading_eigenpairs
 from .fitting import Interval, StrOptions, fit_method
 from .kernel_code import KernelCode, relative_to
-from .kernel_estimator import INVERSE_CONSTRAINTS, KERNEL_CONSTRAINTS, KernelEstimator
-from .kernels import CallableKernel, Precomputed, check_finite
-from .operators import FeatureOperator, KernelOperator, MatrixOperator, has_features
+from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
+from .kernels import CallableKernel, check_finite, with_gamma
+from .operators import FeatureOperator, KernelOperator, MatrixOperator, count_features
+from .preimage import RidgePreimage, scale_gamma
 from .progress import warn_user
 
 __all__ = ["KernelPCA"]
@@ -36,9 +37,8 @@ class KernelPCA(KernelEstimator):
     """Kernel PCA: f(x)_j = sum_i u_ij k(x, x_i) / sqrt(nu_j).
 
     A drop-in replacement for :class:`sklearn.decomposition.KernelPCA`, with the same arguments,
-    defaults, attributes and results, up to rounding and, for entries of nearly equal size, signs.
-    It adds the parameters from `center` on, a solver that is chosen by cost, explained variances,
-    kernel objects, operators in place of kernel matrices, and `transform` in blocks.
+    defaults, attributes and results, up to rounding. It adds the parameters from `center` on, a
+    solver that is chosen by cost, explained variances, kernel objects, and operators.
 
     Parameters
     ----------
@@ -62,11 +62,10 @@ class KernelPCA(KernelEstimator):
         Learn `inverse_transform` by kernel ridge regression from codes to samples.
     eigen_solver : {'auto', 'dense', 'arpack', 'randomized', 'krylov'}, default='auto'
         'dense' (LAPACK), 'arpack' and 'randomized' hold the kernel matrix. 'krylov' (block
-        Lanczos) is matrix-free: it needs O(n k) memory and recomputes kernel values in every sweep
-        or, where that is cheaper, uses the explicit features of the linear and the degree-2
-        kernel. 'auto' takes what costs least within `memory_limit`. The result is exact, unless
-        there are more than 2,000 features or the matrix exceeds the limit. Then residuals are at
-        most `tol`, and by default eigenvalues have a relative error of about 1e-6.
+        Lanczos) needs O(n k) memory: it recomputes kernel values in every sweep or, where that is
+        cheaper, uses the explicit features of the linear and the degree-2 kernel. 'auto' takes
+        what costs least within `memory_limit`. The result is exact, unless there are more than
+        2,000 features or the matrix exceeds the limit: then residuals are at most `tol`.
     tol : float, default=0
         Of 'arpack'; 0 is machine precision. For 'krylov', ||K u - nu u|| / nu at most; 0 is 1e-3.
     max_iter : int, default=None
@@ -83,7 +82,7 @@ class KernelPCA(KernelEstimator):
     n_jobs : int, default=None
         Parallel jobs for a callable kernel.
     center : bool, default=True
-        Centre the data in feature space. False is the uncentred variant of the AKPCA report.
+        Centre the data in feature space. The AKPCA report does not.
     inverse_gamma : float or 'scale', default=None
         Coefficient of the kernel of the learned inverse, on codes, which may need another width.
         None is `gamma_`, as in scikit-learn; 'scale' is 1 / (n_components * variance of the codes).
@@ -93,10 +92,9 @@ class KernelPCA(KernelEstimator):
     memory_limit : float, default=2e9
         Bytes that 'auto' may spend on a kernel matrix, before it uses a matrix-free solver, and
         that the learned inverse and preimage='ridge' may spend, before they take some of the
-        samples as centres instead of all (see :class:`akpca.preimage.RidgePreimage`).
+        samples as centres instead of all.
     verbose : bool, default=False
-        Show the progress of what takes several sweeps or blocks: a matrix-free solver, and a
-        learned inverse above `memory_limit`.
+        Show the progress of what takes several sweeps or blocks.
 
     Attributes
     ----------
@@ -104,10 +102,9 @@ class KernelPCA(KernelEstimator):
         nu, of the (centred) kernel matrix, in descending order.
     eigenvectors_ : ndarray of shape (n_samples, n_components)
         u, of unit length (perhaps 0 if nu = 0). The entry of largest absolute value is positive.
-    explained_variance_ : ndarray of shape (n_components,)
-        Variance of each code coordinate, nu / (n - 1). Without centring, the mean square nu / n.
-    explained_variance_ratio_ : ndarray of shape (n_components,)
-        nu divided by the trace of the (centred) kernel matrix, the total variance in feature space.
+    explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,)
+        Variance of each code coordinate, nu / (n - 1), or without centring the mean square nu / n;
+        and its share in the total in feature space, the trace of the (centred) kernel matrix.
     eigen_solver_ : str
         The solver that was used.
     residuals_ : ndarray of shape (n_components,)
@@ -116,11 +113,9 @@ class KernelPCA(KernelEstimator):
         The kernel that was used.
     gamma_, inverse_gamma_ : float
         The gamma that was used, of the kernel and of the learned inverse.
-    dual_coef_ : ndarray of shape (n_centers, n_features)
-        Coefficients of the learned inverse.
-    X_transformed_fit_ : ndarray of shape (n_centers, n_components)
-        Centres of the learned inverse, the codes of the fitted samples; of some of them above
-        `memory_limit`.
+    dual_coef_, X_transformed_fit_ : ndarrays of shape (n_centers, n_features or n_components)
+        Coefficients and centres of the learned inverse: codes of the samples, above `memory_limit`
+        of some of them.
     preimage_ : Preimage
         The fitted decoder, if `preimage`.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features), or operator
@@ -130,10 +125,9 @@ class KernelPCA(KernelEstimator):
 
     Notes
     -----
-    Peak memory of `fit` in numbers of the precision of X, besides X and a copy of it: with a kernel
-    matrix n^2 + 3 n k, or 3 n^2 for all components; with explicit features n (4 d + 6 k) + 2 D^2;
-    matrix-free at most n (35 w + 2 d) + 2 * 2000^2 in float64, where w = k + max(15, k // 3).
-    `transform` takes n_new k + 4 * 512 n for any number n_new of samples.
+    Peak memory of `fit` in numbers, besides X and a copy of it: with a kernel matrix n^2 + 3 n k,
+    or 3 n^2 for all components; with D explicit features n (4 d + 6 k) + 2 D^2; matrix-free at most
+    n (35 w + 2 d) + 2 * 2000^2 in float64, where w = k + max(15, k // 3).
 
     See Also
     --------
@@ -158,7 +152,9 @@ class KernelPCA(KernelEstimator):
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
         **KERNEL_CONSTRAINTS,
-        **INVERSE_CONSTRAINTS,
+        "fit_inverse_transform": ["boolean"],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "inverse_gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale"}), None],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "eigen_solver": [StrOptions({"auto", "krylov", *MATRIX_SOLVERS})],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -241,18 +237,24 @@ class KernelPCA(KernelEstimator):
             X = self._validate(X, copy=self.copy_X)
             if self.fit_inverse_transform and sparse.issparse(X):
                 raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
-            self._resolve_kernel(X.shape[1])
-            shift = self._best_origin(X)
-            points = X if shift is None else relative_to(shift, X)
-            operator = self._make_operator(points)
-            points, targets = (None, None) if self.kernel == "precomputed" else (points, X)
+            kernel, shift = self._resolve_kernel(X.shape[1]), self._best_origin(X)
+            points, targets = X if shift is None else relative_to(shift, X), X
+            route = self._choose_route(X)
+            if self.kernel == "precomputed":
+                operator = MatrixOperator.precomputed(kernel.matrix(X), center=self.center)
+                points = targets = None
+            elif route == "matrix":
+                operator = MatrixOperator(kernel.matrix(points), center=self.center)
+            else:
+                make = FeatureOperator if route == "features" else KernelOperator
+                operator = make(points, kernel, center=self.center, verbose=self.verbose)
+            if isinstance(operator, MatrixOperator):
+                check_finite(operator.means(), kernel)
         self.X_fit_ = X
-        pairs = self._decompose(operator, given=operator is X)
+        pairs = self._decompose(operator)
         self._set_components(operator, *pairs, points=points, targets=targets, shift=shift)
         if self.fit_inverse_transform and self.preimage is None:
-            self._decoder = self._ridge(self._code.codes).fit(self._code)
-            self.X_transformed_fit_ = self._decoder.centers_
-            self.dual_coef_ = self._decoder.dual_coef_
+            self._fit_inverse(self._code.codes, targets)
         return self
 
     def fit_transform(self, X, y=None, **params) -> np.ndarray:
@@ -262,35 +264,36 @@ class KernelPCA(KernelEstimator):
         """
         return self.fit(X, **params)._code.codes.copy()
 
-    def _make_operator(self, X):
-        """Return K in the form in which the fit costs least."""
+    def _fit_inverse(self, codes, targets):
+        """Learn the inverse by kernel ridge regression from codes to samples, with our kernel."""
+        if codes.shape[1] == 0:
+            raise ValueError("fit_inverse_transform=True needs data that vary: there is no code")
+        gamma = self.gamma_ if self.inverse_gamma is None else self.inverse_gamma
+        self.inverse_gamma_ = scale_gamma(codes) if gamma == "scale" else gamma
         kernel = self.kernel_
-        if isinstance(kernel, Precomputed):
-            return MatrixOperator.precomputed(kernel.matrix(X), center=self.center)
-        route = self._choose_route(X)
-        if route == "matrix":
-            operator = MatrixOperator(kernel.matrix(X), center=self.center)
-            check_finite(operator.means(), kernel)
-            return operator
-        make = FeatureOperator if route == "features" else KernelOperator
-        return make(X, kernel, center=self.center, verbose=self.verbose)
+        if self.inverse_gamma_ != getattr(kernel, "gamma", None):  # also None, or in parts
+            kernel = with_gamma(kernel, self.inverse_gamma_)
+        options = {"alpha": self.alpha, "fit_intercept": False, "memory_limit": self.memory_limit}
+        options |= {"random_state": self.random_state, "verbose": self.verbose}
+        decoder = RidgePreimage(kernel, gamma=self.inverse_gamma_, **options)
+        self._decoder = decoder.fit_pairs(codes, targets)
+        self.X_transformed_fit_, self.dual_coef_ = decoder.centers_, decoder.dual_coef_
 
     def _choose_route(self, X):
         """Return 'matrix', 'features' or 'krylov': hold K, write phi down, or do neither."""
-        if self.eigen_solver in MATRIX_SOLVERS:
+        if self.eigen_solver in MATRIX_SOLVERS or self.kernel == "precomputed":
             return "matrix"
         # costs in floating-point operations, with factors measured by benchmarks/bench_large.py
         (n, d), cost = X.shape, {}
         k = n if self.n_components is None else min(n, self.n_components)
         block = 1.25 * k + 8
-        if has_features(self.kernel_) and not sparse.issparse(X):
-            D = FeatureOperator.count_features(self.kernel_, d)
-            # of all components, no more than D have an eigenvalue
-            if (k <= D or self.n_components is None) and D <= MAX_DENSE_FEATURES:
-                # their covariance, then ARPACK or LAPACK
-                cost["features"] = (n + 1500) * D**2 + min(20 * k * D**2, 5 * D**3)
-            elif k <= D:  # five sweeps over the features, each used twice
-                cost["features"] = 5 * n * D * (4 * block + 60)
+        D = None if sparse.issparse(X) else count_features(self.kernel_, d)
+        # of all components, no more than D have an eigenvalue
+        if D and (k <= D or self.n_components is None) and D <= MAX_DENSE_FEATURES:
+            # their covariance, then ARPACK or LAPACK
+            cost["features"] = (n + 1500) * D**2 + min(20 * k * D**2, 5 * D**3)
+        elif D and k <= D:  # five sweeps over the features, each used twice
+            cost["features"] = 5 * n * D * (4 * block + 60)
         if isinstance(self.kernel_, CallableKernel) or (
             self.eigen_solver == "auto" and X.dtype.itemsize * n**2 <= self.memory_limit
         ):  # half of the kernel matrix and its mirror image, then about 3 k products, or LAPACK
@@ -300,24 +303,19 @@ class KernelPCA(KernelEstimator):
             cost["krylov"] = 5 * n**2 * (d + 2 * block + 100)
         return min(cost, key=cost.get)
 
-    def _decompose(self, operator, given):
+    def _decompose(self, operator):
         """Return eigenvalues, eigenvectors and residuals, which are None if not iterative."""
         n = operator.shape[0]
         k = n if self.n_components is None else min(n, self.n_components)
         if isinstance(operator, FeatureOperator):
             return self._decompose_features(operator, k)
         if isinstance(operator, MatrixOperator) and self.eigen_solver != "krylov":
-            values, vectors, self.eigen_solver_ = leading_eigenpairs(
-                operator.K,
-                k,
-                solver=self.eigen_solver,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                iterated_power=self.iterated_power,
-                random_state=self.random_state,
-                # a precomputed K is the caller's own if no copy was made
-                overwrite=not given and (self.kernel != "precomputed" or self.copy_X),
-            )
+            options = {"solver": self.eigen_solver, "tol": self.tol, "max_iter": self.max_iter}
+            options |= {"iterated_power": self.iterated_power, "random_state": self.random_state}
+            # an operator's K, and a precomputed one that was not copied, are the caller's
+            own = operator is not self.X_fit_ and (self.kernel != "precomputed" or self.copy_X)
+            values, vectors, used = leading_eigenpairs(operator.K, k, overwrite=own, **options)
+            self.eigen_solver_ = used
             return values, vectors, None
         if self.n_components is None:
             raise ValueError(
@@ -334,16 +332,14 @@ class KernelPCA(KernelEstimator):
         if found == 0:  # all samples are zero
             return values, vectors, residuals
         if operator.n_features <= MAX_DENSE_FEATURES:
-            C = operator.covariance.dense()
-            seed = self.random_state
-            values[:found], W, self.eigen_solver_ = leading_eigenpairs(C, found, random_state=seed)
+            values[:found], W, self.eigen_solver_ = leading_eigenpairs(
+                operator.covariance.dense(), found, random_state=self.random_state
+            )
         else:
             values[:found], W, residuals = self._iterate(operator.covariance, found)
-        # u = Phi w / sqrt(nu), avoiding division by eigenvalues that are zero up to rounding
-        roots = np.sqrt(np.maximum(values, np.finfo(operator.dtype).eps * max(values[0], 0)))
-        found_vectors = operator.from_features(W) / np.where(roots > 0, roots, 1)[:found]
-        # rounding errors of w along earlier components count for more than w itself if nu is small
-        vectors[:, :found] = np.linalg.qr(found_vectors)[0]
+        # u = Phi w / sqrt(nu), whose length a QR decomposition sets to 1. It also removes rounding
+        # errors of w along earlier components, which count for more than w itself if nu is small.
+        vectors[:, :found] = np.linalg.qr(operator.from_features(W))[0]
         return values, vectors, residuals
 
     def _iterate(self, operator, k):
@@ -372,7 +368,8 @@ class KernelPCA(KernelEstimator):
         self.eigenvalues_, self.eigenvectors_ = values, np.ascontiguousarray(vectors)
         self.explained_variance_ = values / max(n - 1 if center else n, 1)
         # rounding, or negative eigenvalues, can make the trace smaller than what was found of it
-        total = max(operator.trace(), float(values.sum(dtype=np.float64)))
+        trace = float(operator.diagonal().sum(dtype=np.float64))
+        total = max(trace, float(values.sum(dtype=np.float64)))
         self.explained_variance_ratio_ = values / total if total > 0 else np.zeros_like(values)
         if residuals is not None:
             self.residuals_ = residuals

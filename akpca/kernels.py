@@ -11,10 +11,8 @@ Sums, products and multiples of kernels are kernels (``RBF(0.1) + 0.5 * Linear()
 scikit-learn's ``get_params`` and ``set_params``, so that ``kernel__gamma`` can be searched over.
 Writing one's own kernel takes one method; see `Kernel`.
 
-The contract, stated once: ``X`` and ``Y`` are dense arrays or sparse matrices whose rows are
-samples. float32 input gives float32 output, anything else float64. A matrix is filled in blocks of
-rows, so that temporary arrays stay small, and only one triangle of a symmetric matrix is computed.
-``gamma=None`` means one over the number of features, as in scikit-learn.
+``X`` and ``Y`` are dense arrays or sparse matrices whose rows are samples. float32 input gives
+float32 output, anything else float64. ``gamma=None`` means one over the number of features.
 """
 
 from __future__ import annotations
@@ -56,7 +54,6 @@ __all__ = [
     "ignore_overflow",
     "make_kernel",
     "part",
-    "resolve_kernel",
     "with_gamma",
 ]
 
@@ -69,6 +66,13 @@ CACHED_ROWS = 64
 # Largest gamma ||x||^2 for which the RBF kernel is computed in float32, and for which the origin
 # stays where it is: rounding errors of k are about eps gamma ||x||^2.
 FLOAT32_LIMIT, FLOAT64_LIMIT = 8, 1e6
+
+# Parameters of kernels that exist, as in scikit-learn's estimators.
+CONSTRAINTS: dict = {
+    "degree": [Interval(Real, 0, None, closed="left")],
+    "gamma": [Interval(Real, 0, None, closed="left"), None],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+}
 
 # Values that are not finite are reported by `check_finite`, where they are used.
 ignore_overflow = np.errstate(over="ignore", invalid="ignore")
@@ -137,16 +141,14 @@ class Kernel(BaseEstimator):
         X = check_samples(X, "X")
         if Y is not None:
             Y = check_samples(Y, "Y")
-            if X.shape[1] != Y.shape[1]:
-                raise ValueError(
-                    "X and Y must have the same number of features, got "
-                    f"{X.shape[1]} and {Y.shape[1]}"
-                )
+            if (d := X.shape[1]) != (e := Y.shape[1]):
+                raise ValueError(f"X and Y must have the same number of features, got {d} and {e}")
         return self.matrix(X, Y)
 
     def matrix(self, X, Y=None) -> np.ndarray:
         """Return k(X, Y) as a call does, without its checks, of matrices of floats."""
         symmetric, x_terms = Y is None, self.row_terms(X)
+        exact = symmetric and not isinstance(self, _InnerProductKernel)  # which has k(x, x) already
         Y, y_terms = (X, x_terms) if symmetric else (Y, self.row_terms(Y))
         K = np.empty((X.shape[0], Y.shape[0]), np.result_type(X.dtype, Y.dtype))
 
@@ -161,9 +163,7 @@ class Kernel(BaseEstimator):
 
         blocks = list(gen_batches(X.shape[0], BLOCK_ROWS))
         run_in_threads(fill_rows, blocks, flops=2.0 * K.size * X.shape[1])
-        if symmetric and not isinstance(
-            self, _InnerProductKernel
-        ):  # which has it from the products
+        if exact:
             np.fill_diagonal(K, self.diag(X))
         return K
 
@@ -184,17 +184,12 @@ def _as_kernel(value) -> Kernel:
     return Constant(float(value)) if isinstance(value, Real) else value
 
 
-# Constraints on parameters, as in scikit-learn's estimators.
-GAMMA: dict = {"gamma": [Interval(Real, 0, None, closed="left"), None]}
-COEF0: dict = {"coef0": [Interval(Real, None, None, closed="neither")]}
-
-
 @dataclass
 class _Exponential(Kernel):
     """Base class of kernels k(x, y) = exp(-gamma distance(x, y)), for which k(x, x) = 1."""
 
     gamma: float | None = None
-    _parameter_constraints = GAMMA
+    _parameter_constraints = {"gamma": CONSTRAINTS["gamma"]}  # noqa: RUF012
 
     def values(self, X, Y) -> np.ndarray:
         K = np.asarray(self.distances(X, Y), np.result_type(X.dtype, Y.dtype))
@@ -241,11 +236,7 @@ class Polynomial(_InnerProductKernel):
     degree: float = 3
     gamma: float | None = None
     coef0: float = 1
-    _parameter_constraints = {  # noqa: RUF012 (scikit-learn's convention)
-        **GAMMA,
-        **COEF0,
-        "degree": [Interval(Real, 0, None, closed="left")],
-    }
+    _parameter_constraints = CONSTRAINTS
 
     def apply(self, values, n_features):  # noqa: D102
         values *= gamma_of(self, n_features)
@@ -260,9 +251,8 @@ class Polynomial(_InnerProductKernel):
 class RBF(_Exponential):
     """k(x, y) = exp(-gamma ||x - y||^2): a soft neighbourhood of width 1 / sqrt(2 gamma).
 
-    Distances come from norms and inner products, so k is wrong by about eps gamma ||x||^2: scale or
-    centre data that are extremely far from the origin. float32 data are computed in float64 where
-    that matters, and an offset that they share is removed.
+    Distances come from norms and inner products, so k is wrong by about eps gamma ||x||^2. Where
+    that matters, float32 data are computed in float64, and an offset that they share is removed.
     """
 
     name = "rbf"
@@ -300,7 +290,7 @@ class Sigmoid(_InnerProductKernel):
     name = "sigmoid"
     gamma: float | None = None
     coef0: float = 1
-    _parameter_constraints = {**GAMMA, **COEF0}  # noqa: RUF012
+    _parameter_constraints = {key: CONSTRAINTS[key] for key in ("gamma", "coef0")}  # noqa: RUF012
 
     def apply(self, values, n_features):  # noqa: D102
         values *= gamma_of(self, n_features)
@@ -434,25 +424,9 @@ def make_kernel(name: str, **params: Any) -> Kernel:
     """Return the kernel called `name`, with those of gamma, degree and coef0 that it has."""
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {sorted(KERNELS)}, got {name!r}")
-    for unused in params.keys() - KERNELS[name].__dataclass_fields__.keys():
+    for unused in params.keys() - KERNELS[name].__dataclass_fields__:
         del params[unused]
     return KERNELS[name](**params)
-
-
-def resolve_kernel(
-    kernel: str | Kernel | Callable, *, kernel_params: dict | None = None, n_jobs=None, **params
-) -> Kernel:
-    """Return a kernel object for what an estimator was given.
-
-    `kernel` is a name (with `params` as in `make_kernel`), 'precomputed', an object, which is
-    copied, or a function of two samples (with `kernel_params` and `n_jobs`).
-    """
-    if isinstance(kernel, Kernel):
-        kernel.check_params()
-        return deepcopy(kernel)  # a fitted kernel must not change with the caller's object
-    if isinstance(kernel, str):
-        return Precomputed() if kernel == "precomputed" else make_kernel(kernel, **params)
-    return CallableKernel(kernel, kernel_params, n_jobs)
 
 
 def gamma_of(kernel: Kernel, n_features: int) -> float:
@@ -498,7 +472,7 @@ def center_in_place(K: np.ndarray, means: np.ndarray) -> None:
     """Centre a symmetric kernel matrix in feature space, K <- H K H, from its row means."""
     # A shift rounded to float32 would be wrong by the same amount in a whole row, which adds up
     # in eigenvalues; the errors of single entries do not.
-    shift = centering_shift(means, np.float64)
+    shift = means - means.mean() / 2
     for rows in gen_batches(len(K), CACHED_ROWS):
         K[rows] -= np.add.outer(shift[rows], shift).astype(K.dtype, copy=False)
 
@@ -511,10 +485,9 @@ def _inner_products(out: np.ndarray, X, Y) -> None:
 
 
 def check_digits(largest: float, dtype, kernel: Kernel) -> None:
-    """Raise ValueError if kernel values, whose largest absolute one is given, lose their digits.
+    """Raise ValueError if kernel values, the largest of which is given, are too small for dtype.
 
-    Where not even the largest is `1 / eps` times the smallest normal number, differences between
-    them that count are below it, and the fixed spacing of numbers there takes their digits.
+    Their differences would be below the smallest normal number, where numbers lose digits.
     """
     limits = np.finfo(dtype)
     if 0 < largest < (least := limits.tiny / limits.eps):

@@ -1,4 +1,4 @@
-"""How far a reconstruction is from its original, and a grouping from another.
+"""How far a reconstruction is from its original.
 
 Samples may have any real dtype. They are compared in float64, `BLOCK_VALUES` values at a time, so
 that images of bytes do not overflow. Peak memory: 3 * 8 * BLOCK_VALUES + 8 n bytes.
@@ -7,13 +7,12 @@ that images of bytes do not overflow. Peak memory: 3 * 8 * BLOCK_VALUES + 8 n by
 from __future__ import annotations
 
 import numpy as np
-from sklearn.metrics import mutual_info_score
-from sklearn.utils import check_array, column_or_1d, gen_batches
+from sklearn.utils import check_array, gen_batches
 
 # Values compared at a time: 8 MB in float64.
 BLOCK_VALUES = 2**20
 
-__all__ = ["reconstruction_error", "relative_error", "variation_of_information"]
+__all__ = ["reconstruction_error", "relative_error"]
 
 
 def reconstruction_error(X, X_hat) -> float:
@@ -43,10 +42,7 @@ def relative_error(X, X_hat) -> float:
 
 
 def _check_pair(X, X_hat) -> tuple[np.ndarray, np.ndarray]:
-    X, X_hat = (
-        check_array(array, dtype="numeric", input_name=name)
-        for array, name in ((X, "X"), (X_hat, "X_hat"))
-    )
+    X, X_hat = check_array(X, input_name="X"), check_array(X_hat, input_name="X_hat")
     if X.shape != X_hat.shape:
         raise ValueError(f"X and X_hat must have the same shape, got {X.shape} and {X_hat.shape}")
     return X, X_hat
@@ -65,30 +61,3 @@ def _mean_square(X, X_hat) -> float:
     if not np.isfinite(mean):
         raise ValueError("X and X_hat are too large, or too far apart, for float64: scale them")
     return mean
-
-
-def variation_of_information(labels, clusters) -> float:
-    """Return VI = H(c) + H(c') - 2 I(c, c'), in nats: how far two groupings are apart.
-
-    It is 0 if they agree, whatever the names of the groups, and a metric: Meilă, "Comparing
-    clusterings: an axiomatic view", ICML 2005; (41)-(44) of Günter, Schraudolph and Vishwanathan,
-    JMLR 8, 2007.
-
-    Parameters
-    ----------
-    labels, clusters : array-like of shape (n,)
-        The group of every sample.
-    """
-    labels, clusters = (column_or_1d(np.asarray(groups)) for groups in (labels, clusters))
-    if len(labels) != len(clusters) or not len(labels):
-        raise ValueError(
-            f"labels and clusters must have the same length, above 0, got {len(labels)} and "
-            f"{len(clusters)}"
-        )
-
-    def entropy(groups):
-        parts = np.unique(groups, return_counts=True)[1] / len(groups)
-        return -float(np.sum(parts * np.log(parts)))
-
-    shared = float(mutual_info_score(labels, clusters))
-    return max(entropy(labels) + entropy(clusters) - 2 * shared, 0.0)

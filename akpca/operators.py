@@ -8,17 +8,15 @@ of the data centred in feature space. All are SciPy's ``LinearOperator`` and kee
 - ``dtype`` is that of the kernel values, ``center`` tells whether the operator is H K H;
 - ``rows(indices)``, ``diagonal()``, ``trace()``, ``frobenius_norm()`` and ``dense()`` are those of
   the operator itself; ``means()`` are the row means of the plain K;
-- ``points`` are the samples, with which new ones can be encoded, or None;
-- peak memory of a product with s vectors: t (TILE_VALUES + n s) + 3 n s numbers on t threads.
+- ``points`` are the samples, with which new ones can be encoded, or None.
 
-Kernel values are computed in the precision of the data and summed in float64.
+Kernel values are computed in the precision of the data and summed in float64. A product with s
+vectors on t threads takes t (TILE_VALUES + n s) + 3 n s numbers of memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from itertools import pairwise
 from threading import Event
 
@@ -40,7 +38,7 @@ from .kernels import (
     ignore_overflow,
 )
 from .progress import progress_bar
-from .threads import blas_threads, matmul, one_blas_thread
+from .threads import blas_threads, matmul, one_blas_thread, run_in_threads
 
 __all__ = [
     "TILE_COLUMNS",
@@ -50,7 +48,7 @@ __all__ = [
     "MatrixOperator",
     "SampleOperator",
     "check_kernel",
-    "has_features",
+    "count_features",
     "kernel_tiles",
 ]
 
@@ -64,21 +62,11 @@ MIN_EIGENVALUE_RATIO = 1e-6
 MAX_ASYMMETRY = 1e3
 
 
-class SymmetricOperator(LinearOperator):
-    """An operator that is its own transpose."""
-
-    def _adjoint(self):
-        return self
-
-    _transpose = _adjoint
-
-
-class CenteredOperator(SymmetricOperator):
-    """Base class for n samples: centring, and what follows from the plain K.
+class CenteredOperator(LinearOperator):
+    """Base class for n samples: symmetry, centring, and what follows from the plain K.
 
     A subclass defines ``plain_product(V)``, which is K @ V, (n, s), float64, ``plain_diagonal()``,
-    (n,), ``plain_rows(indices)``, (len(indices), n), and ``frobenius_norm()``, computed from the
-    (centred) values to avoid cancellation.
+    (n,), ``plain_rows(indices)``, (len(indices), n), and ``frobenius_norm()``.
     """
 
     points = None
@@ -87,6 +75,11 @@ class CenteredOperator(SymmetricOperator):
         super().__init__(dtype, (n, n))
         self.center = center
         self._means: np.ndarray | None = None
+
+    def _adjoint(self):
+        return self
+
+    _transpose = _adjoint
 
     def _matmat(self, V):
         if not self.center:
@@ -113,7 +106,6 @@ class CenteredOperator(SymmetricOperator):
 
     def rows(self, indices: np.ndarray) -> np.ndarray:
         """Return rows of the operator by their indices, shape (len(indices), n)."""
-        indices = np.asarray(indices)
         values = self.plain_rows(indices)
         if self.center:
             shift = centering_shift(self.means(), np.float64)
@@ -128,8 +120,7 @@ class CenteredOperator(SymmetricOperator):
 
     def trace(self) -> float:
         """Return the trace; with centring, the total variance in feature space times n."""
-        total = float(self.plain_diagonal().sum(dtype=np.float64))
-        return total - float(self.means().sum()) if self.center else total
+        return float(self.diagonal().sum(dtype=np.float64))
 
     def dense(self) -> np.ndarray:
         """Return the whole matrix, shape (n, n)."""
@@ -152,7 +143,7 @@ class SampleOperator(CenteredOperator):
         """Return approximate leading eigenvectors, shape (n, width), to start an iteration with.
 
         The eigenvectors U of the kernel matrix of `n_landmarks` samples Z are extended to all by
-        k(x, Z) U / nu, a small part of a sweep. They are neither orthogonal nor of unit length.
+        k(x, Z) U / nu, a small part of a sweep. They are not orthonormal.
         """
         chosen, values, U = self.sampled_eigenpairs(width, n_landmarks, random_state)
         # bound the division by tiny eigenvalues
@@ -161,11 +152,11 @@ class SampleOperator(CenteredOperator):
         return vectors - vectors.mean(axis=0) if self.center else vectors
 
     def sampled_eigenpairs(self, width, n_landmarks, random_state):
-        """Return indices of some samples and the leading eigenpairs of their kernel matrix."""
+        """Return indices of some samples, and the leading eigenpairs of their kernel matrix."""
         rng = check_random_state(random_state)
         chosen = np.sort(rng.permutation(self.shape[0])[: max(n_landmarks, width)])
-        K = KernelOperator(self.take(chosen), self.kernel, center=self.center).dense()
-        values, U, _ = leading_eigenpairs(K, width, random_state=rng)
+        held = MatrixOperator(self.kernel.matrix(self.take(chosen)), center=self.center)
+        values, U, _ = leading_eigenpairs(held.K, width, random_state=rng)
         return chosen, values, U
 
 
@@ -195,35 +186,33 @@ class KernelOperator(SampleOperator):
 
     def __init__(self, X, kernel: Kernel, *, center: bool = True, verbose: bool = False) -> None:
         self.X = self.points = check_samples(X, "X")
-        self.kernel = check_kernel(kernel)
-        self.verbose = verbose
+        self.kernel, self.verbose = check_kernel(kernel), verbose
         self._terms = self.kernel.row_terms(self.X)
         super().__init__(self.X.shape[0], self.X.dtype, center)
 
     def _sweep(self, work: Callable[[Iterator[Tile]], np.ndarray]) -> np.ndarray:
         """Return the sum of ``work(tiles)`` over the threads' shares of the upper triangle.
 
-        The shares are fixed, so that the sum is the same to the bit in every run. Each thread has
-        one BLAS thread, so that element-wise functions run in parallel as well.
+        The shares are fixed, so that the sum is the same to the bit in every run.
         """
         strips = list(gen_batches(self.shape[0], TILE_ROWS))
         n_threads = min(blas_threads(), len(strips))
-        stop = Event()
+        results, stop = [None] * n_threads, Event()
         bar = progress_bar(shown=self.verbose, total=len(strips), desc="kernel sweep", unit="strip")
-        with bar, one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
 
-            def run(thread):
-                try:
-                    return work(self._tiles(strips[thread::n_threads], bar, stop))
-                except BaseException:
-                    stop.set()
-                    raise
-
+        def run(thread):
             try:
-                return sum(list(pool.map(run, range(n_threads))))
+                results[thread] = work(self._tiles(strips[thread::n_threads], bar, stop))
             except BaseException:
-                stop.set()  # the user's interrupt reaches this thread only
+                stop.set()
                 raise
+
+        try:
+            with bar:
+                run_in_threads(run, list(range(n_threads)), flops=np.inf)
+        finally:
+            stop.set()  # the user's interrupt reaches this thread only
+        return sum(results)
 
     def _tiles(self, strips: list[slice], bar, stop: Event) -> Iterator[Tile]:
         """Return the tiles of some strips of the upper triangle, as in `kernel_tiles`."""
@@ -238,14 +227,11 @@ class KernelOperator(SampleOperator):
                     yield rows, columns
                 bar.update()
 
-        return kernel_tiles(self.kernel, self.X, self._terms, blocks(), diagonal=self._diagonal)
-
-    @cached_property
-    def _diagonal(self) -> np.ndarray:
-        return self.kernel.diag(self.X)
+        diagonal = self.plain_diagonal()
+        return kernel_tiles(self.kernel, self.X, self._terms, blocks(), diagonal=diagonal)
 
     def plain_diagonal(self) -> np.ndarray:  # noqa: D102
-        return self._diagonal
+        return self.kernel.diag(self.X)
 
     def plain_product(self, V) -> np.ndarray:  # noqa: D102
         V = np.ascontiguousarray(V, dtype=self.dtype)
@@ -265,9 +251,7 @@ class KernelOperator(SampleOperator):
         out = np.empty((len(indices), self.shape[0]), self.dtype)
         X, terms = self.X[indices], self._terms[indices]
         for columns in gen_batches(self.shape[0], TILE_COLUMNS):
-            tile = np.empty((len(indices), columns.stop - columns.start), self.dtype)
-            self.kernel.fill(tile, X, self.X[columns], terms, self._terms[columns])
-            out[:, columns] = tile
+            self.kernel.fill(out[:, columns], X, self.X[columns], terms, self._terms[columns])
         return out
 
     def frobenius_norm(self) -> float:  # noqa: D102
@@ -295,12 +279,9 @@ class KernelOperator(SampleOperator):
         return np.concatenate([self.kernel(X, landmarks) @ U for X in blocks], dtype=np.float64)
 
     def dense(self) -> np.ndarray:  # noqa: D102
-        K = self.kernel(self.X)
-        if self._means is None:
-            self._means = K.mean(axis=1, dtype=np.float64)
-        if self.center:
-            center_in_place(K, self._means)
-        return K
+        held = MatrixOperator(self.kernel.matrix(self.X), center=self.center)
+        self._means = held.means()
+        return held.K
 
 
 class MatrixOperator(CenteredOperator):
@@ -337,21 +318,15 @@ class MatrixOperator(CenteredOperator):
         if K.shape[0] != K.shape[1]:
             size = f"{K.shape[0]}x{K.shape[1]}"
             raise ValueError(f"Kernel matrix must be a square matrix. Input is a {size} matrix.")
-        with np.errstate(over="ignore", invalid="ignore"):
-            means, columns = (K.mean(axis=axis, dtype=np.float64) for axis in (1, 0))
-        if not np.isfinite(means).all():
-            raise ValueError("the precomputed kernel matrix has sums that are not finite: scale it")
-        tolerance = MAX_ASYMMETRY * np.finfo(K.dtype).eps * np.abs(K.diagonal()).max()
-        blocks = list(gen_batches(len(K), TILE_ROWS))
-        if all(np.abs(K[rows] - K[:, rows].T).max() <= tolerance for rows in blocks):
-            return cls(K, center=center)
-        if center:
-            K -= (means - columns.mean()).astype(K.dtype)[:, None]
-            K -= columns.astype(K.dtype)
-        for rows in blocks:
-            K[rows, rows.stop :] = K[rows.stop :, rows].T
-            K[rows, rows] = np.tril(K[rows, rows]) + np.tril(K[rows, rows], -1).T
-        return cls(K, center=center, means=columns if center else None)
+        tolerance, means = MAX_ASYMMETRY * np.finfo(K.dtype).eps * np.abs(K.diagonal()).max(), None
+        blocks = gen_batches(len(K), TILE_ROWS)
+        if any(np.abs(K[rows] - K[:, rows].T).max() > tolerance for rows in blocks):
+            if center:
+                means = K.mean(axis=0, dtype=np.float64)
+                rest = K.mean(axis=1, dtype=np.float64) - means.mean()
+                K -= np.add.outer(rest, means).astype(K.dtype)
+            K[:] = np.tril(K) + np.tril(K, -1).T
+        return cls(K, center=center, means=means)
 
     def _matmat(self, V):
         return matmul(self.K, np.asarray(V, self.dtype)).astype(np.float64, copy=False)
@@ -359,23 +334,17 @@ class MatrixOperator(CenteredOperator):
     plain_product = _matmat  # only used if K is not centred
 
     def plain_diagonal(self) -> np.ndarray:  # noqa: D102
-        shift = 2 * centering_shift(self._means, np.float64) if self.center else 0.0
-        return self._diagonal + shift
+        return self._diagonal + self.center * (2 * self._means - self._means.mean())
 
     def rows(self, indices) -> np.ndarray:  # noqa: D102
         return self.K[indices]
 
     def plain_rows(self, indices) -> np.ndarray:  # noqa: D102
-        if not self.center:
-            return self.K[indices]
-        shift = centering_shift(self._means, np.float64)
+        shift = centering_shift(self._means, np.float64) * self.center
         return (self.K[indices] + shift[indices, None] + shift).astype(self.dtype)
 
     def diagonal(self) -> np.ndarray:  # noqa: D102
         return self._diagonal
-
-    def trace(self) -> float:  # noqa: D102
-        return float(self._diagonal.sum(dtype=np.float64))
 
     def frobenius_norm(self) -> float:  # noqa: D102
         return float(np.sqrt(np.einsum("ij,ij->", self.K, self.K, dtype=np.float64)))
@@ -388,42 +357,31 @@ class FeatureOperator(KernelOperator):
     """K = Phi Phi^T for kernels whose features can be written down: linear and degree 2.
 
     For k(x, y) = (gamma x.y + c)^2 the features are the D = r (r + 1) / 2 products of the
-    coordinates of z = (sqrt(gamma) x, sqrt(c)), products of two different coordinates being
-    multiplied by sqrt(2). Inner products don't change when the data are rotated, so z is taken
-    along the r principal axes along which the data vary. K V = Phi (Phi^T V) costs O(n d^2) per
-    vector instead of O(n^2 d), and eigenvectors can be computed in the D dimensions of
-    `covariance` instead of n. Phi is computed block by block, 4 TILE_VALUES numbers at a time, and
-    never stored; peak memory with s vectors is n (2 d + 3 s) + 2 D^2 numbers and a few blocks.
+    coordinates of z = (sqrt(gamma) x, sqrt(c)), those of two different ones times sqrt(2), along
+    the r principal axes along which the data vary. K V = Phi (Phi^T V) costs O(n d^2) per vector
+    instead of O(n^2 d), and eigenvectors can be computed in the D dimensions of `covariance`
+    instead of n. Phi is computed in blocks of 4 TILE_VALUES numbers, and never stored.
 
     Parameters are as in `KernelOperator`, but X is dense and coef0 >= 0.
     """
 
     def __init__(self, X, kernel: Kernel, *, center: bool = True, verbose: bool = False) -> None:
         super().__init__(X, kernel, center=center, verbose=verbose)
-        if not has_features(kernel) or sparse.issparse(self.X):
+        if count_features(kernel, 1) is None or sparse.issparse(self.X):
             raise ValueError(
                 "explicit features need dense data and Linear() or Polynomial(degree=2) with "
                 f"coef0 >= 0, got {kernel!r}"
             )
         # no entry of K and of the features' covariance is larger
         with np.errstate(over="ignore", invalid="ignore"):
-            check_finite(self.shape[0] * self._diagonal, kernel)
+            check_finite(self.shape[0] * self.plain_diagonal(), kernel)
+        self._linear = isinstance(kernel, Linear)
+        Z = self.X if self._linear else self._coordinates()
         # transposed, so that a feature of all samples is the product of two contiguous rows
-        self._Zt = np.ascontiguousarray(self._coordinates().T)
-        self._linear, r = isinstance(kernel, Linear), len(self._Zt)
+        self._Zt, r = np.ascontiguousarray(Z.T), Z.shape[1]
         self.n_features = r if self._linear else r * (r + 1) // 2
 
-    @staticmethod
-    def count_features(kernel: Kernel, d: int) -> int:
-        """Return the largest number of features of data with d columns."""
-        if isinstance(kernel, Linear):
-            return d
-        r = d + (kernel.coef0 > 0)
-        return r * (r + 1) // 2
-
     def _coordinates(self) -> np.ndarray:
-        if isinstance(self.kernel, Linear):
-            return self.X
         Z = self.X * np.sqrt(gamma_of(self.kernel, self.X.shape[1])).astype(self.dtype)
         if self.kernel.coef0 > 0:
             Z = np.hstack([Z, np.full((len(Z), 1), np.sqrt(self.kernel.coef0), self.dtype)])
@@ -431,8 +389,7 @@ class FeatureOperator(KernelOperator):
             values, axes = np.linalg.eigh((Z.T @ Z).astype(np.float64))
         # axes below the precision of an inner product do not change it
         floor = max(np.finfo(self.dtype).eps, 16 * np.finfo(np.float64).eps)
-        used = values > floor * values[-1]
-        return Z @ axes[:, used].astype(self.dtype)
+        return Z @ axes[:, values > floor * values[-1]].astype(self.dtype)
 
     def features(self, rows: slice | np.ndarray) -> np.ndarray:
         """Return Phi^T for some of the samples, shape (n_features, len(rows))."""
@@ -449,43 +406,40 @@ class FeatureOperator(KernelOperator):
 
     def mean_features(self) -> np.ndarray:
         """Return the mean of Phi over the samples, shape (n_features,), float64."""
+        Z = self._Zt.astype(np.float64)
         if self._linear:
-            return self._Zt.mean(axis=1, dtype=np.float64)
-        second = self._Zt.astype(np.float64) @ self._Zt.T.astype(np.float64) / self.shape[0]
-        first, other = np.triu_indices(len(self._Zt))
-        return np.where(first == other, 1, np.sqrt(2)) * second[first, other]
+            return Z.mean(axis=1)
+        first, other = np.triu_indices(len(Z))
+        return np.where(first == other, 1, np.sqrt(2)) * (Z @ Z.T / self.shape[0])[first, other]
 
     def means(self) -> np.ndarray:  # noqa: D102
         if self._means is None:
-            Z = self._Zt.T.astype(np.float64)
-            ZM = Z @ (Z.mean(axis=0)[:, None] if self._linear else Z.T @ Z / len(Z))
-            self._means = ZM[:, 0] if self._linear else np.sum(ZM * Z, axis=1)
+            Z = self._Zt.astype(np.float64)
+            M = Z.mean(axis=1) if self._linear else Z @ Z.T / self.shape[0]
+            self._means = M @ Z if self._linear else np.sum((M @ Z) * Z, axis=0)
         return self._means
 
-    def batches(self, description: str, indices=None) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield slices of samples, all or some, and their features, with a progress bar."""
+    def batches(self, *, center: bool = False, indices=None) -> Iterator:
+        """Yield slices of samples, all or some, and their features, minus the mean if `center`."""
         n = self.shape[0] if indices is None else len(indices)
+        mean = self.mean_features()[:, None] if center else None
         batches = list(gen_batches(n, max(64, 4 * TILE_VALUES // self.n_features)))
-        for rows in progress_bar(batches, shown=self.verbose, desc=description):
-            yield rows, self.features(rows if indices is None else indices[rows])
+        for rows in progress_bar(batches, shown=self.verbose, desc="feature sweep"):
+            features = self.features(rows if indices is None else indices[rows])
+            if center:  # before any product, which would round what is left of the features
+                features = (features - mean).astype(self.dtype, copy=False)
+            yield rows, features
 
     def from_features(self, W: np.ndarray, *, center: bool | None = None) -> np.ndarray:
-        """Return Phi W, or with centring, by default the operator's, (Phi - mean) W, shape (n, s).
-
-        It is float64.
-        """
-        center = self.center if center is None else center
-        mean = self.mean_features()[:, None] if center else 0
-        W, parts = np.asarray(W, self.dtype), []
-        for _, features in self.batches("features to samples"):
-            # the mean is subtracted before the product, which would round what is left of it
-            parts.append((features - mean).astype(self.dtype, copy=False).T @ W)
-        return np.concatenate(parts, dtype=np.float64)
+        """Return Phi W, or with centring, by default the operator's, (Phi - mean) W, float64."""
+        batches = self.batches(center=self.center if center is None else center)
+        W = np.asarray(W, self.dtype)
+        return np.concatenate([features.T @ W for _, features in batches], dtype=np.float64)
 
     def to_features(self, V: np.ndarray, indices=None) -> np.ndarray:
         """Return Phi^T V, shape (D, s), float64, with the Phi of all samples or of some."""
         V, W = np.ascontiguousarray(V, dtype=self.dtype), np.zeros((self.n_features, V.shape[1]))
-        for rows, features in self.batches("samples to features", indices):
+        for rows, features in self.batches(indices=indices):
             W += features @ V[rows]
         return W
 
@@ -498,47 +452,46 @@ class FeatureOperator(KernelOperator):
         return FeatureCovariance(self)
 
 
-class FeatureCovariance(SymmetricOperator):
+class FeatureCovariance:
     """C = Phi^T Phi, or Phi^T Phi - n mean mean^T, as an operator on the D features.
 
     A product computes Phi once, one with K twice. An eigenvector w gives K's Phi w / sqrt(nu).
     """
 
     def __init__(self, operator: FeatureOperator) -> None:
-        super().__init__(operator.dtype, (operator.n_features, operator.n_features))
-        self.operator = operator
+        self.operator, self.dtype = operator, operator.dtype
+        self.shape = (operator.n_features, operator.n_features)
         self._mean = operator.mean_features() if operator.center else None
 
-    def _matmat(self, W):
+    def __matmul__(self, W):
         op, result, narrow = self.operator, np.zeros(W.shape), np.asarray(W, self.dtype)
-        for _, features in op.batches("feature sweep"):
+        for _, features in op.batches():
             result += features @ (features.T @ narrow)
-        if self._mean is not None:
+        if op.center:
             result -= np.outer(op.shape[0] * self._mean, self._mean @ W)
         return result
 
     def dense(self) -> np.ndarray:
         """Return the whole matrix, shape (D, D), float64."""
-        op, C = self.operator, np.zeros(self.shape)
-        for _, features in op.batches("feature covariance"):
-            if self._mean is not None:  # first: the product of what is left has small errors
-                features = (features - self._mean[:, None]).astype(op.dtype, copy=False)
+        C = np.zeros(self.shape)
+        for _, features in self.operator.batches(center=self.operator.center):
             C += features @ features.T
         return C
 
-    def nystrom_vectors(
-        self, width: int, *, n_landmarks: int = 2000, random_state=None
-    ) -> np.ndarray:
+    def nystrom_vectors(self, width: int, **options) -> np.ndarray:
         """Return approximate leading eigenvectors, shape (D, width); see `SampleOperator`."""
-        chosen, _, U = self.operator.sampled_eigenpairs(width, n_landmarks, random_state)
+        chosen, _, U = self.operator.sampled_eigenpairs(width, **options)
         return self.operator.to_features(U, chosen)
 
 
-def has_features(kernel: Kernel) -> bool:
-    """Tell whether `FeatureOperator` can stand for this kernel."""
-    if isinstance(kernel, Polynomial):
-        return kernel.degree == 2 and kernel.coef0 >= 0
-    return isinstance(kernel, Linear)
+def count_features(kernel: Kernel, d: int) -> int | None:
+    """Return the largest number of features of data with d columns, None if it is infinite."""
+    if isinstance(kernel, Linear):
+        return d
+    if isinstance(kernel, Polynomial) and kernel.degree == 2 and kernel.coef0 >= 0:
+        r = d + (kernel.coef0 > 0)
+        return r * (r + 1) // 2
+    return None
 
 
 def kernel_tiles(kernel: Kernel, X, terms, blocks, Y=None, y_terms=None, diagonal=None):

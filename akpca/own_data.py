@@ -18,9 +18,7 @@ right is a ValueError that names the file and the place.
 from __future__ import annotations
 
 import csv
-import math
 import warnings
-import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,23 +63,15 @@ def read_own(path: Path) -> _Own:
         row, column = np.argwhere(~np.isfinite(X))[0]
         what = f"{X[row, column]} in row {row}, column {column} (counted from 0)"
         raise ValueError(f"{path}: X must be finite numbers, got {what}")
-    if image_shape is not None and (math.prod(image_shape) != X.shape[1] or min(image_shape) < 1):
-        found = f"does not fit X with {X.shape[1]} columns"
-        raise ValueError(f"{path}: image_shape={image_shape} {found}")
     if image_shape is not None and len(image_shape) == 3 and image_shape[2] != 3:
         raise ValueError(f"{path}: image_shape={image_shape} must have 3 channels for colour")
-    return X, None if y is None else _as_labels(path, y, len(X)), image_shape
+    return X, None if y is None else _as_labels(path, y), image_shape
 
 
 def read_npz(path: Path, names: Iterable[str]) -> tuple[dict[str, np.ndarray], list[str]]:
     """Return those of the named arrays that an archive has, and the names of all it has."""
-    with open(path, "rb") as file, reading(path), zipfile.ZipFile(file) as archive:
-        members = [name.removesuffix(".npy") for name in archive.namelist()]
-        arrays = {}
-        for name in set(names) & set(members):
-            with archive.open(f"{name}.npy") as member:
-                arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
-    return arrays, members
+    with reading(path), np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in names if name in archive}, archive.files
 
 
 def _read_npz(path: Path) -> _Own:
@@ -131,10 +121,8 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _as_labels(path: Path, y: np.ndarray, n: int) -> np.ndarray:
+def _as_labels(path: Path, y: np.ndarray) -> np.ndarray:
     """Return labels as integers; numbers that are no integers stay as they are."""
-    if y.shape != (n,):
-        raise ValueError(f"{path}: y must have the shape ({n},) for {n} examples, got {y.shape}")
     if y.dtype.kind == "U":
         try:
             y = y.astype(np.float64)

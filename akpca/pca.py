@@ -2,9 +2,8 @@
 
     f(x) = A (x - mean)        g(y) = A^T y + mean        A A^T = I
 
-A holds the k leading right singular vectors of the (centred) data matrix. `pca` finds them from the
-smaller of X^T X and X X^T, by SVD or, as the lectures do, by the power method; `principal_axes`
-returns axes and variances alone.
+A holds the k leading right singular vectors of the (centred) data matrix. `pca` finds them, and
+`principal_axes` axes and variances alone.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from sklearn.utils import check_array, gen_batches
 from sklearn.utils.extmath import svd_flip
 
 from .eigen import lapack_work, leading_eigenpairs, power_method
+from .fitting import FLOATS
 from .kernels import BLOCK_ROWS
 from .threads import matmul, one_blas_thread
 
@@ -25,11 +25,10 @@ __all__ = ["LinearCode", "pca", "principal_axes"]
 PCA_METHODS = ("auto", "svd", "power", "power-gram")
 # Axes whose variance is below this fraction of the largest are rounding errors and are left out.
 MIN_VARIANCE_RATIO = 1e-11
-# 'auto' takes the SVD if the k-th variance is below this fraction of the largest. Squares have half
-# the digits: singular values that come from them have a relative error of up to eps / ratio.
-MIN_SQUARES_RATIO = 1e-6
-# Below so many rows or columns, either way takes milliseconds.
-MIN_SQUARES_SIZE = 100
+# 'auto' takes the SVD if the k-th variance is below this fraction of the largest: singular values
+# that come from squares have a relative error of up to eps / ratio; and below so many rows or
+# columns, where either way takes milliseconds.
+MIN_SQUARES_RATIO, MIN_SQUARES_SIZE = 1e-6, 100
 
 
 @dataclass(frozen=True)
@@ -87,13 +86,12 @@ def pca(
         Subtract the mean first.
     method : {'auto', 'svd', 'power', 'power-gram'}, default='auto'
         'auto' decomposes the smaller of X^T X and X X^T, if few of many components are wanted and
-        their variances are not so small that this would cost digits, and is 'svd' otherwise; 'svd'
-        takes all components at once; 'power' runs the power method with deflation on X^T X, d x d,
-        'power-gram' on X X^T, n x n, which kernel PCA generalises.
+        this costs no digits, and is 'svd' otherwise; 'power' is the power method with deflation on
+        X^T X, d x d, 'power-gram' on X X^T, n x n, which kernel PCA generalises.
     random_state : int, RandomState instance or None, default=0
         Determines the starting vectors of 'auto' and of the power method.
     """
-    X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="X")
+    X = check_array(X, dtype=FLOATS, ensure_min_samples=2, input_name="X")
     k, limit = n_components, min(X.shape)
     if not 1 <= k <= limit:
         raise ValueError(f"n_components must be between 1 and min(n, d) = {limit}, got {k}")
@@ -101,17 +99,19 @@ def pca(
         raise ValueError(f"method must be one of {PCA_METHODS}, got {method!r}")
     mean = X.mean(axis=0) if center else np.zeros(X.shape[1], X.dtype)
     X = X - mean
-    found = _from_squares(X, k, random_state) if method == "auto" else None
-    if found is not None:
-        s, components = found
-    elif method in ("auto", "svd"):
+    s, components = None, None
+    if method == "auto" and min(X.shape) >= max(MIN_SQUARES_SIZE, 4 * k):
+        axes, variances = principal_axes(X, k, random_state=random_state)
+        if len(variances) == k and variances[-1] >= MIN_SQUARES_RATIO * variances[0]:
+            s, components = np.sqrt(len(X) * variances), axes.T
+    if method in ("auto", "svd") and s is None:
         with one_blas_thread(flops=lapack_work(*X.shape)):
             _, s, Vt = linalg.svd(X, full_matrices=False)
         s, components = s[:k], Vt[:k]
     elif method == "power":
         values, V = power_method(X.T @ X, k, random_state=random_state)
         s, components = np.sqrt(np.maximum(values, 0)), V.T
-    else:
+    elif method == "power-gram":
         values, U = power_method(X @ X.T, k, random_state=random_state)
         rank = int(np.sum(values > np.finfo(X.dtype).eps * len(X) * values[0]))
         if rank < k:
@@ -121,19 +121,9 @@ def pca(
     return LinearCode(components.astype(X.dtype), mean, s.astype(X.dtype))
 
 
-def _from_squares(X, k: int, random_state) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return singular values and components, or None if an SVD is quick or more exact."""
-    if min(X.shape) < MIN_SQUARES_SIZE or k > min(X.shape) / 4:
-        return None
-    axes, variances = principal_axes(X, k, random_state=random_state)
-    if len(variances) < k or variances[-1] < MIN_SQUARES_RATIO * variances[0]:
-        return None
-    return np.sqrt(len(X) * variances), axes.T
-
-
 def _check_columns(X, name: str, expected: int) -> np.ndarray:
     """Return a matrix of numbers with so many columns."""
-    X = check_array(X, dtype=[np.float64, np.float32], input_name=name, ensure_min_samples=0)
+    X = check_array(X, dtype=FLOATS, input_name=name, ensure_min_samples=0)
     if X.shape[1] != expected:
         raise ValueError(f"{name} must have {expected} columns, got {X.shape[1]}")
     return X

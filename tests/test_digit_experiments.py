@@ -108,3 +108,16 @@ def test_claims_are_judged_from_rows(data, tmp_path):
     late = "KHA/et* is below KHA/et later on"
     short = {f.claim for f in found if f.verdict == "not tested"}
     assert {claim for claim in short if "ten passes" not in claim} == {late}
+
+
+def test_variation_of_information_is_a_metric():
+    """(44): 0 for the same groups under other names, symmetric, and with a triangle inequality."""
+    a, b, c = np.random.default_rng(0).integers(4, size=(3, 300))
+    distance = digits.variation_of_information
+    assert distance(a, (a + 1) % 4) == pytest.approx(0, abs=1e-12)
+    assert distance(a, b) == pytest.approx(distance(b, a), rel=1e-12)
+    assert distance(a, c) <= distance(a, b) + distance(b, c)
+    # one group against g equal ones is the entropy of these, ln g
+    assert distance(np.zeros(12), np.arange(12) % 3) == pytest.approx(np.log(3))
+    with pytest.raises(ValueError, match="same length"):
+        distance(a, b[:-1])

@@ -1,7 +1,6 @@
 """KernelPCA: equal to scikit-learn's, to the reference, and to PCA where they must be."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from helpers import assert_same_up_to_sign
 from scipy import sparse
@@ -9,13 +8,13 @@ from sklearn import decomposition
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_circles
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.linear_model import LinearRegression, Perceptron
+from sklearn.linear_model import Perceptron
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from akpca import KernelPCA, pca
 from akpca.book import reference
-from akpca.kernels import RBF, Linear, Polynomial
+from akpca.kernels import RBF, Polynomial
 from akpca.operators import FeatureOperator, KernelOperator, MatrixOperator
 from akpca.preimage import RidgePreimage
 
@@ -32,21 +31,13 @@ def X_new():
     return np.random.default_rng(1).uniform(0, 1, (13, 7))
 
 
-# ---------------------------------------------------------------- interchangeable with theirs
-
-
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid", "cosine"])
 @pytest.mark.parametrize("solver", ["auto", "dense", "arpack", "randomized"])
 def test_equals_scikit_learn(kernel, solver, X, X_new):
     """Codes, new codes, eigenpairs with their signs and reconstructions, for every kernel and
     solver."""
-    options = {
-        "kernel": kernel,
-        "eigen_solver": solver,
-        "fit_inverse_transform": True,
-        "random_state": 0,
-        "gamma": 0.4,
-    }
+    options = {"kernel": kernel, "eigen_solver": solver, "gamma": 0.4, "random_state": 0}
+    options["fit_inverse_transform"] = True
     ours = KernelPCA(4, **options).fit(X)
     theirs = decomposition.KernelPCA(4, **options).fit(X)
     np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, atol=1e-6)
@@ -54,11 +45,8 @@ def test_equals_scikit_learn(kernel, solver, X, X_new):
     assert_same_up_to_sign(ours.transform(X_new), theirs.transform(X_new))
     assert_same_up_to_sign(ours.fit_transform(X), theirs.fit_transform(X))
     assert ours.gamma_ == theirs.gamma_
-    np.testing.assert_allclose(
-        ours.inverse_transform(ours.transform(X_new)),
-        theirs.inverse_transform(theirs.transform(X_new)),
-        atol=1e-6,
-    )
+    back = (model.inverse_transform(model.transform(X_new)) for model in (ours, theirs))
+    np.testing.assert_allclose(*back, atol=1e-6)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "cosine"])
@@ -87,15 +75,12 @@ def test_larger_problem_equals_scikit_learn():
 
 
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid", "cosine", "laplacian"])
-def test_sparse_equals_dense_and_scikit_learn(kernel, X, X_new):
+def test_sparse_equals_dense(kernel, X, X_new):
     """A sparse matrix gives what the same dense one gives."""
     X, X_new = np.where(X > 0.5, X, 0), np.where(X_new > 0.5, X_new, 0)
     dense = KernelPCA(3, kernel=kernel).fit(X)
     S = KernelPCA(3, kernel=kernel).fit(sparse.csr_matrix(X))
     assert_same_up_to_sign(S.transform(sparse.csr_matrix(X_new)), dense.transform(X_new), atol=1e-9)
-    if kernel != "laplacian":
-        theirs = decomposition.KernelPCA(3, kernel=kernel).fit(sparse.csr_matrix(X))
-        assert_same_up_to_sign(S.transform(X_new), theirs.transform(X_new))
 
 
 @pytest.mark.parametrize("copy_X", [True, False])
@@ -112,25 +97,6 @@ def test_precomputed_equals_the_kernel_by_name(copy_X, X, X_new):
     assert_same_up_to_sign(model.transform(K_new), theirs.transform(K_new))
 
 
-@pytest.mark.parametrize(
-    "kernel", [RBF(gamma=0.4), lambda x, y: np.exp(-0.4 * np.sum((x - y) ** 2))]
-)
-def test_kernel_objects_and_callables(kernel, X, X_new):
-    """An akpca kernel and a function of two samples equal the kernel by name."""
-    named = KernelPCA(4, kernel="rbf", gamma=0.4).fit(X)
-    given_kernel = KernelPCA(4, kernel=kernel).fit(X)
-    assert_same_up_to_sign(given_kernel.transform(X_new), named.transform(X_new), atol=1e-9)
-
-
-def test_same_constructor_and_attributes(X):
-    """Every argument of scikit-learn's, with its default, and every public attribute."""
-    theirs = decomposition.KernelPCA(fit_inverse_transform=True).fit(X)
-    ours = KernelPCA(fit_inverse_transform=True).fit(X)
-    assert theirs.get_params().items() <= ours.get_params().items()
-    public = {name for name in vars(theirs) if name.endswith("_") and not name.startswith("_")}
-    assert public <= set(vars(ours))
-
-
 def test_pipeline_grid_search_clone_and_names(X):
     """It works where scikit-learn's does: pipelines, searches, feature names, pandas output."""
     Z, y = make_circles(n_samples=200, factor=0.3, noise=0.05, random_state=0)
@@ -142,9 +108,10 @@ def test_pipeline_grid_search_clone_and_names(X):
     frame = model.transform(X)
     assert list(frame.columns) == ["kernelpca0", "kernelpca1"]
     assert not hasattr(clone(model), "eigenvalues_")
-
-
-# --------------------------------------------------------------------- the mathematics holds
+    theirs = decomposition.KernelPCA(2, fit_inverse_transform=True).fit(X)
+    assert theirs.get_params().keys() <= model.get_params().keys()
+    public = {name for name in vars(theirs) if name.endswith("_") and not name.startswith("_")}
+    assert public <= set(vars(model.set_params(fit_inverse_transform=True).fit(X)))
 
 
 @pytest.mark.parametrize("kernel", KERNEL_NAMES)
@@ -180,25 +147,12 @@ def test_explained_variance_is_the_variance_of_the_codes(kernel, center, X):
     np.testing.assert_allclose(model.explained_variance_, expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("kernel", ["poly", "rbf", "laplacian"])
-@pytest.mark.parametrize("center", [True, False])
-def test_components_have_unit_norm_in_feature_space(kernel, center, X):
-    """alpha^T K alpha = I (section 3.4 of the report)."""
-    model = KernelPCA(5, kernel=kernel, center=center).fit(X)
-    K = model.kernel_(X)
-    K = reference.center_kernel(K) if center else K
-    W = model._code.weights
-    np.testing.assert_allclose(W.T @ K @ W, np.eye(5), atol=1e-9)
-
-
-def test_transform_in_blocks_equals_fit_transform():
+def test_transform_in_blocks_equals_fit_transform(monkeypatch):
     """More new points than one block holds: the seams do not show."""
-    X = np.random.default_rng(0).standard_normal((1100, 3))
+    monkeypatch.setattr("akpca.kernel_code.ENCODED_ROWS", 100)
+    X = np.random.default_rng(0).standard_normal((270, 3))
     model = KernelPCA(2, kernel="rbf", random_state=0)
     np.testing.assert_allclose(model.fit_transform(X), model.transform(X), atol=1e-9)
-
-
-# ------------------------------------------------------------- without the kernel matrix
 
 
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "cosine", "laplacian"])
@@ -221,44 +175,33 @@ def test_matrix_free_equals_dense(kernel, center):
 
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_memory_limit_changes_the_way_not_the_result(kernel, dtype, monkeypatch):
+def test_memory_limit_changes_the_way_not_the_result(kernel, dtype):
     """A kernel matrix larger than memory_limit is not formed; the components stay."""
     X = (load_digits().data / 16).astype(dtype)
     options = {"kernel": kernel, "degree": 2, "random_state": 0}
     held = KernelPCA(4, eigen_solver="arpack", **options).fit(X)
-    monkeypatch.setattr(
-        MatrixOperator, "__init__", lambda *args, **options: pytest.fail("K was formed")
-    )
     free = KernelPCA(4, memory_limit=1e6, **options).fit(X)
+    assert free._choose_route(X) == ("krylov" if kernel == "rbf" else "features")
     assert free.eigenvectors_.dtype == dtype
     np.testing.assert_allclose(free.eigenvalues_, held.eigenvalues_, rtol=1e-4)
     cosines = np.abs(np.sum(free.eigenvectors_ * held.eigenvectors_, axis=0))
     assert cosines.min() > 1 - 1e-4
 
 
-def test_few_features_are_decomposed_exactly():
-    """Many samples of few columns: the linear and degree-2 kernels need no n x n matrix."""
-    X = np.random.default_rng(0).standard_normal((1500, 4))
-    for kernel in ("linear", "poly"):
-        options = {"kernel": kernel, "degree": 2}
-        ours = KernelPCA(3, **options).fit(X)
-        theirs = decomposition.KernelPCA(3, eigen_solver="dense", **options).fit(X)
-        assert not hasattr(ours, "residuals_")
-        np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-9)
-        assert_same_up_to_sign(ours.transform(X), theirs.transform(X))
-
-
-def test_many_features_are_iterated(monkeypatch):
-    """Where their covariance is too large to be decomposed, a block method finds the same."""
-    X = np.random.default_rng(0).standard_normal((1500, 8)) * np.arange(1, 9)
-    options = {"kernel": "poly", "degree": 2, "gamma": 1, "coef0": 0, "random_state": 0}
-    exact = KernelPCA(3, **options).fit(X)
-    monkeypatch.setattr("akpca.kernel_pca.MAX_DENSE_FEATURES", 5)
+@pytest.mark.parametrize("kernel", ["linear", "poly"])
+@pytest.mark.parametrize("largest", [2000, 5])
+def test_few_features_are_decomposed_and_many_iterated(kernel, largest, monkeypatch):
+    """Many samples of few columns need no n x n matrix; a block method finds the components where
+    the features' covariance is too large to be decomposed."""
+    X = np.random.default_rng(0).standard_normal((700, 6)) * np.arange(1, 7)
+    options = {"kernel": kernel, "degree": 2, "random_state": 0}
+    theirs = decomposition.KernelPCA(3, eigen_solver="dense", **options).fit(X)
+    monkeypatch.setattr("akpca.kernel_pca.MAX_DENSE_FEATURES", largest)
     monkeypatch.setattr(KernelPCA, "_choose_route", lambda self, X: "features")
-    model = KernelPCA(3, tol=1e-8, **options).fit(X)
-    assert model.residuals_.max() < 1e-6
-    np.testing.assert_allclose(model.eigenvalues_, exact.eigenvalues_, rtol=1e-6)
-    assert_same_up_to_sign(model.transform(X), exact.transform(X))
+    ours = KernelPCA(3, tol=1e-9, **options).fit(X)
+    assert hasattr(ours, "residuals_") == (largest == 5)
+    np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-9)
+    assert_same_up_to_sign(ours.transform(X), theirs.transform(X), atol=1e-6)
 
 
 @pytest.mark.parametrize("memory_limit", [2e9, 1e4])
@@ -274,12 +217,6 @@ def test_fewer_features_than_components(memory_limit):
         np.testing.assert_array_equal(model.fit_transform(0 * X), 0)
 
 
-def test_all_components_need_the_matrix():
-    """n_components=None with a matrix that does not fit: an error that says what to do."""
-    with pytest.raises(ValueError, match="give n_components"):
-        KernelPCA(kernel="rbf", memory_limit=1e4).fit(np.ones((100, 2)))
-
-
 def test_a_solver_that_gives_up_says_so():
     """Too few sweeps: a warning with the residual, and the best so far."""
     X = np.random.default_rng(0).standard_normal((600, 30))
@@ -289,26 +226,18 @@ def test_a_solver_that_gives_up_says_so():
     assert model.residuals_.max() > 1e-9
 
 
-# --------------------------------------------------------------------------------- inverse
-
-
 @pytest.mark.parametrize(
     ("preimage", "options"),
     [
-        ("ridge", {"kernel": "rbf", "gamma": 0.05}),
         ("fixed_point", {"kernel": "rbf", "gamma": 0.05}),
         ("distance", {"kernel": "rbf", "gamma": 0.05}),
-        (
-            "eigenvector",
-            {"kernel": "poly", "degree": 2, "gamma": 1, "coef0": 0, "center": False},
-        ),
         (RidgePreimage(alpha=0.1), {"kernel": "linear"}),
     ],
 )
 def test_preimages_decode(preimage, options):
     """Each decoder does far better than the mean, by constructor and by argument alike."""
     X = load_digits().data / 16
-    X_train, X_new = X[:600], X[600:700]
+    X_train, X_new = X[:300], X[300:350]
     model = KernelPCA(10, preimage=preimage, random_state=0, **options).fit(X_train)
     decoded = model.inverse_transform(model.transform(X_new))
     spread = np.mean((X_new - X_train.mean(axis=0)) ** 2)
@@ -316,16 +245,6 @@ def test_preimages_decode(preimage, options):
     plain = KernelPCA(10, random_state=0, **options).fit(X_train)
     by_argument = plain.inverse_transform(plain.transform(X_new), preimage=preimage)
     np.testing.assert_allclose(by_argument, decoded, atol=1e-8)
-
-
-def test_preimage_that_does_not_fit_the_kernel_is_refused(X):
-    """The error names decoder and kernel."""
-    with pytest.raises(ValueError, match="eigenvector"):
-        KernelPCA(2, kernel="rbf", preimage="eigenvector").fit(X)
-    with pytest.raises(ValueError, match="'preimage' parameter"):
-        KernelPCA(2, preimage="magic").fit(X)
-    with pytest.raises(ValueError, match="needs dense samples"):
-        KernelPCA(2, kernel="precomputed", preimage="ridge").fit(X @ X.T)
 
 
 def test_inverse_of_a_linear_code_is_nearly_exact(X):
@@ -346,26 +265,26 @@ def test_inverse_errors(X):
         model.inverse_transform([[np.nan, 0.0]])
     with pytest.raises(NotImplementedError, match="sparse"):
         KernelPCA(2, fit_inverse_transform=True).fit(sparse.csr_matrix(X))
-    with pytest.raises(ValueError, match="precomputed"):
-        KernelPCA(2, fit_inverse_transform=True, kernel="precomputed").fit(X @ X.T)
-    with pytest.raises(ValueError, match="alpha"):
-        KernelPCA(2, fit_inverse_transform=True, alpha=0).fit(X)
-
-
-# ----------------------------------------------------------------- bad and degenerate input
+    for params, message in (
+        ({"fit_inverse_transform": True, "alpha": 0}, "alpha"),
+        ({"fit_inverse_transform": True, "kernel": "precomputed"}, "precomputed"),
+        ({"kernel": "precomputed", "preimage": "ridge"}, "needs dense samples"),
+        ({"kernel": "rbf", "preimage": "eigenvector"}, "eigenvector"),
+        ({"preimage": "magic"}, "'preimage' parameter"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            KernelPCA(2, **params).fit(X @ X.T)
 
 
 @pytest.mark.parametrize(
     ("params", "message"),
     [
         ({"kernel": "gauss"}, "'kernel' parameter"),
-        ({"n_components": 0}, "'n_components' parameter"),
         ({"eigen_solver": "qr"}, "'eigen_solver' parameter"),
         ({"inverse_gamma": "auto"}, "'inverse_gamma' parameter"),
-        ({"center": "yes"}, "'center' parameter"),
         ({"kernel": "precomputed"}, "square matrix"),
         ({"kernel": "poly", "degree": 2.5, "coef0": -1}, "Polynomial.* gives NaN or infinity"),
-        ({"kernel": "poly", "degree": 5000, "coef0": 9}, "Polynomial.* gives NaN or infinity"),
+        ({"kernel": "rbf", "memory_limit": 1e3}, "give n_components"),
     ],
 )
 def test_bad_parameters_are_named(params, message, X):
@@ -394,32 +313,23 @@ def test_precomputed_matrix_that_is_not_symmetric(center, dtype, X, X_new, monke
         np.testing.assert_allclose(ours.eigenvalues_, values, rtol=1e-5)
 
 
-# ----------------------------------------------------------------------- kernels and operators
-
-
-def test_kernel_object_has_its_own_gamma(X, X_new):
-    """`gamma_` and `inverse_gamma` mean the same for a kernel by name and as an object."""
-    options = {"fit_inverse_transform": True, "alpha": 0.1, "inverse_gamma": 2.5}
-    named = KernelPCA(3, kernel="rbf", gamma=0.4, **options).fit(X)
-    model = KernelPCA(3, kernel=RBF(gamma=0.4), **options).fit(X)
-    assert model.gamma_ == named.gamma_ == 0.4
-    assert model.inverse_gamma_ == named.inverse_gamma_ == 2.5
-    codes = named.transform(X_new)
-    np.testing.assert_array_equal(model.inverse_transform(codes), named.inverse_transform(codes))
-    default = KernelPCA(3, kernel=RBF(gamma=0.4), **{**options, "inverse_gamma": None}).fit(X)
-    assert default.inverse_gamma_ == 0.4
-    assert np.abs(default.inverse_transform(codes) - model.inverse_transform(codes)).max() > 0.01
-
-
-def test_grid_search_over_the_parameters_of_a_kernel(X):
-    """`kernel__gamma` reaches the kernel, also within a sum."""
-    pipeline = make_pipeline(KernelPCA(3, kernel=RBF() + 0.5 * Linear()), LinearRegression())
-    grid = {"kernelpca__kernel__left__gamma": [0.01, 0.1, 1.0]}
-    search = GridSearchCV(pipeline, grid, cv=3).fit(X, np.sin(X[:, 0]))
-    gamma = search.best_params_["kernelpca__kernel__left__gamma"]
-    assert search.best_estimator_[0].kernel_.left.gamma == gamma
-    scores = search.cv_results_["mean_test_score"]
-    assert len(set(scores)) == 3
+@pytest.mark.parametrize(
+    "kernel", [RBF(gamma=0.4), lambda x, y: np.exp(-0.4 * np.sum((x - y) ** 2))]
+)
+def test_kernel_objects_and_callables(kernel, X, X_new):
+    """A kernel and a function of two samples equal the kernel by name, also in the inverse, whose
+    gamma is that of the kernel unless another is given."""
+    own = 0.4 if kernel == RBF(gamma=0.4) else 1 / 7
+    for inverse_gamma, used in ((2.5, 2.5), (None, own)):
+        options = {"fit_inverse_transform": True, "inverse_gamma": inverse_gamma}
+        named = KernelPCA(4, kernel="rbf", gamma=0.4, **options).fit(X)
+        model = KernelPCA(4, kernel=kernel, **options).fit(X)
+        assert model.inverse_gamma_ == used
+        codes = model.transform(X_new)
+        assert_same_up_to_sign(codes, named.transform(X_new), atol=1e-9)
+        back, expected = model.inverse_transform(codes), named.inverse_transform(codes)
+        if model.kernel_ == named.kernel_:
+            np.testing.assert_allclose(back, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("center", [True, False])
@@ -440,17 +350,6 @@ def test_operators_in_place_of_a_matrix(make, center, X, X_new):
     assert model.n_features_in_ == new.shape[1]
 
 
-def test_nothing_of_an_earlier_fit_is_left(X):
-    """Residuals of a matrix-free solver, and names of features, go with their fit."""
-    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
-    model = KernelPCA(2, kernel="rbf", eigen_solver="krylov", random_state=0).fit(frame)
-    assert model.residuals_.shape == (2,)
-    model.set_params(eigen_solver="dense").fit(X)
-    assert not hasattr(model, "residuals_")
-    model.fit(frame).set_params(kernel="precomputed").fit(KernelOperator(X, RBF(gamma=0.4)))
-    assert not hasattr(model, "feature_names_in_")
-
-
 def test_route_is_chosen_by_cost():
     """Degree 2 of many samples goes by the features though the matrix would fit into memory."""
     model = KernelPCA(25, kernel="poly", degree=2, gamma=1, coef0=0)
@@ -464,12 +363,11 @@ def test_route_is_chosen_by_cost():
 
 
 @pytest.mark.parametrize("kernel", KERNEL_NAMES)
-@pytest.mark.parametrize("n", [1, 400])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_constant_data_have_no_variance(kernel, n, dtype):
+@pytest.mark.parametrize(("n", "solver"), [(1, "auto"), (400, "auto"), (20, "krylov")])
+def test_constant_data_have_no_variance(kernel, n, solver):
     """All points equal: eigenvalues, ratios and codes are exactly 0, never NaN."""
-    X = np.full((n, 3), 0.3, dtype)
-    model = KernelPCA(2, kernel=kernel)
+    X = np.full((n, 3), 0.3, np.float32)
+    model = KernelPCA(2, kernel=kernel, eigen_solver=solver, random_state=0)
     np.testing.assert_array_equal(model.fit_transform(X), 0)
     np.testing.assert_array_equal(model.transform(X + 1), 0)
     np.testing.assert_array_equal(model.explained_variance_ratio_, 0)
@@ -503,30 +401,12 @@ def test_centring_that_cancels_leaves_no_noise():
     assert model.eigenvalues_.shape == (0,)
 
 
-@pytest.mark.parametrize(("kernel", "n"), [("rbf", 128), ("linear", 100), ("laplacian", 300)])
-def test_one_hot_data_have_all_their_components(kernel, n):
-    """n_components columns come back although all eigenvalues but one are equal."""
-    model = KernelPCA(10, kernel=kernel)
-    codes = model.fit_transform(np.eye(n))
-    assert codes.shape == (n, 10)
-    np.testing.assert_allclose(model.transform(np.eye(n)), codes, atol=1e-9)
-    np.testing.assert_allclose(model.eigenvalues_, model.eigenvalues_[0])
-
-
-# -------------------------------------------------------------------------- single precision
-
-
-@pytest.fixture(scope="module")
-def far():
-    """Samples in single precision, a thousand standard deviations from the origin."""
-    X = np.random.default_rng(0).standard_normal((600, 8)) * np.arange(1, 9) + 1000
-    return X.astype(np.float32)
-
-
 @pytest.mark.parametrize("solver", ["auto", "dense", "arpack", "randomized", "krylov"])
-def test_data_far_from_the_origin_keep_their_precision(solver, far):
+def test_data_far_from_the_origin_keep_their_precision(solver):
     """The linear kernel of float32 data + 1000 gives the codes of float64, up to the rounding of
     data of that spread, by every solver, in fit and transform, for dense and sparse new samples."""
+    far = np.random.default_rng(0).standard_normal((600, 8)) * np.arange(1, 9) + 1000
+    far = far.astype(np.float32)
     exact = KernelPCA(5, eigen_solver="dense").fit_transform(far.astype(np.float64))
     model = KernelPCA(5, eigen_solver=solver, random_state=0)
     codes = model.fit_transform(far)
@@ -550,12 +430,6 @@ def test_single_precision_keeps_its_components():
     np.testing.assert_allclose(model.eigenvalues_, exact.eigenvalues_[:k], rtol=1e-6, atol=noise)
 
 
-# ----------------------------------------------------------------------------- all components
-
-
-# ------------------------------------------------------------------------------ ends of the range
-
-
 @pytest.mark.parametrize("solver", ["auto", "dense", "krylov"])
 @pytest.mark.parametrize(
     ("kernel", "scale"), [("linear", 1e160), ("linear", 1e308), ("poly", 1e100), ("rbf", 1e200)]
@@ -575,10 +449,3 @@ def test_shares_of_the_variance_are_shares(kernel, spread):
     for center in (True, False):
         model = KernelPCA(kernel=kernel, center=center).fit(X)
         assert 0 <= model.explained_variance_ratio_.sum() <= 1 + 1e-12
-
-
-@pytest.mark.parametrize("solver", ["auto", "dense", "arpack", "randomized", "krylov"])
-def test_constant_data_by_every_solver(solver):
-    """A kernel matrix of zeros has codes of zero, also by solvers that cannot start from it."""
-    model = KernelPCA(2, kernel="rbf", eigen_solver=solver, random_state=0)
-    np.testing.assert_array_equal(model.fit_transform(np.ones((20, 3))), np.zeros((20, 2)))

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics.pairwise import pairwise_kernels
@@ -14,18 +12,15 @@ from akpca.kernels import (
     BLOCK_ROWS,
     KERNELS,
     RBF,
-    CallableKernel,
     Chi2,
     Cosine,
     Kernel,
     Laplacian,
     Linear,
     Polynomial,
-    Precomputed,
     Sigmoid,
     center_in_place,
     make_kernel,
-    resolve_kernel,
     with_gamma,
 )
 
@@ -51,8 +46,12 @@ def X():
 
 @pytest.mark.parametrize(("kernel", "formula"), FORMULAS, ids=IDS)
 def test_matrix_is_its_formula_entry_by_entry(kernel, formula, X):
-    """K_ij = k(x_i, x_j), in one data set, between two, and on the diagonal."""
+    """K_ij = k(x_i, x_j), in one data set, between two, on the diagonal, and in scikit-learn."""
     expected = reference.kernel_matrix(X, formula)
+    params = {"gamma": 1.0} if isinstance(kernel, Chi2) else {}
+    params |= {key: value for key, value in kernel.get_params().items() if value is not None}
+    theirs = pairwise_kernels(X, metric=kernel.name, filter_params=True, **params)
+    np.testing.assert_allclose(theirs, expected, rtol=1e-11)
     np.testing.assert_allclose(kernel(X), expected, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(kernel(X[:7], X[7:]), expected[:7, 7:], rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(kernel.diag(X), np.diag(expected), rtol=1e-12)
@@ -82,6 +81,7 @@ def test_float32_stays_float32_and_agrees_with_float64(name, X):
 def test_sparse_equals_dense(name, X):
     """A sparse matrix gives the kernel of the same dense one."""
     X = np.where(X > 0.5, X, 0)
+    X[3] = 0  # whose cosine is 0, not NaN
     kernel = make_kernel(name, gamma=0.3, degree=2, coef0=1)
     S = sparse.csr_matrix(X)
     np.testing.assert_allclose(kernel(S), kernel(X), rtol=1e-12, atol=1e-14)
@@ -89,46 +89,17 @@ def test_sparse_equals_dense(name, X):
     np.testing.assert_allclose(kernel.diag(S), kernel.diag(X), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", sorted(KERNELS))
-def test_equals_scikit_learn(name, X):
-    """The same name means the same kernel in scikit-learn."""
-    params = {"gamma": 0.3, "degree": 3, "coef0": 1}
-    expected = pairwise_kernels(X, metric=name, filter_params=True, **params)
-    np.testing.assert_allclose(make_kernel(name, **params)(X), expected, rtol=1e-11)
-
-
-def test_rbf_of_large_float32_norms_does_not_cancel():
-    """Far from the origin, float32 distances would cancel; the kernel switches to float64."""
-    rng = np.random.default_rng(0)
-    X = (100 + rng.standard_normal((50, 4))).astype(np.float32)
-    exact = RBF(gamma=0.5)(X.astype(np.float64))
-    np.testing.assert_allclose(RBF(gamma=0.5)(X), exact, atol=1e-6)
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    name=st.sampled_from(["linear", "poly", "rbf", "cosine", "laplacian"]),
-    seed=st.integers(0, 1000),
-    n=st.integers(1, 20),
-    d=st.integers(1, 6),
-)
-def test_positive_semi_definite(name, seed, n, d):
-    """Every kernel but the sigmoid's gives a matrix without negative eigenvalues."""
-    X = np.random.default_rng(seed).standard_normal((n, d))
-    values = np.linalg.eigvalsh(make_kernel(name, degree=2)(X))
-    assert values.min() >= -1e-10 * max(values.max(), 1)
-
-
-def test_zero_row_has_cosine_zero():
-    """The direction of a zero vector is not defined; its cosine is 0, not NaN."""
-    K = Cosine()(np.array([[0.0, 0.0], [1.0, 2.0]]))
-    np.testing.assert_allclose(K, [[0, 0], [0, 1]], atol=1e-15)
-
-
 def test_kernels_compose(X):
     """Sums, products and multiples are those of the matrices, in blocks, on the diagonal too."""
+
+    class Overlap(Kernel):  # one method is enough
+        def values(self, X, Y):
+            return np.minimum(X[:, None, :], Y[None, :, :]).sum(axis=2)
+
     a, b = RBF(gamma=0.3), Polynomial(degree=2, gamma=1, coef0=0)
+    overlap = reference.kernel_matrix(X, lambda x, y: np.minimum(x, y).sum())
     pairs = [
+        (a * Overlap(), a(X) * overlap),
         (a + b, a(X) + b(X)),
         (a * b, a(X) * b(X)),
         (0.5 * a, 0.5 * a(X)),
@@ -156,37 +127,6 @@ def test_parameters_of_kernels_can_be_read_and_set():
         kernel.set_params(left__width=1)
 
 
-def test_a_kernel_of_ones_own_takes_one_method(X):
-    """`values` is enough: the matrix, its blocks and its diagonal follow."""
-
-    class Overlap(Kernel):
-        def values(self, X, Y):
-            return np.minimum(X[:, None, :], Y[None, :, :]).sum(axis=2)
-
-    X = np.abs(X)
-    K = reference.kernel_matrix(X[:40], lambda x, y: np.minimum(x, y).sum())
-    np.testing.assert_allclose(Overlap()(X[:40]), K)
-    np.testing.assert_allclose(Overlap().diag(X), X.sum(axis=1))
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("rbf", RBF(gamma=0.3)),
-        ("poly", Polynomial(degree=2, gamma=0.3, coef0=4)),
-        ("precomputed", Precomputed()),
-        (Laplacian(gamma=9), Laplacian(gamma=9)),
-        (np.dot, CallableKernel(np.dot, {"a": 1}, 2)),
-    ],
-)
-def test_resolution(given, expected):
-    """A name, an object or a function becomes a kernel object of its own."""
-    options = {"kernel_params": {"a": 1}, "n_jobs": 2, "gamma": 0.3, "degree": 2, "coef0": 4}
-    kernel = resolve_kernel(given, **options)
-    assert kernel == expected
-    assert kernel is not given
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -195,6 +135,8 @@ def test_resolution(given, expected):
         (lambda: Linear()([[1.0, np.nan]]), "X contains NaN"),
         (lambda: Linear()([[1.0, 2.0]], [[1.0]]), "same number of features, got 2 and 1"),
         (lambda: Chi2()([[-1.0, 2.0]]), "Negative values in data: kernel='chi2'"),
+        (lambda: RBF()([[1e155, 1.0]]), "gives NaN or infinity on X: scale the data"),
+        (lambda: Cosine()([[1e155, 1.0]]), "gives NaN or infinity on X: scale the data"),
     ],
 )
 def test_bad_input_is_named(call, message):
@@ -203,20 +145,12 @@ def test_bad_input_is_named(call, message):
         call()
 
 
-# ------------------------------------------------------------------------- impossible parameters
-
 IMPOSSIBLE = [
     (RBF, "gamma", -1),
     (RBF, "gamma", np.nan),
-    (RBF, "gamma", np.inf),
     (RBF, "gamma", "scale"),
-    (Laplacian, "gamma", -0.1),
-    (Chi2, "gamma", -1),
-    (Sigmoid, "gamma", -1),
     (Sigmoid, "coef0", np.nan),
     (Polynomial, "degree", -2),
-    (Polynomial, "coef0", np.inf),
-    (Polynomial, "gamma", -1),
 ]
 
 
@@ -249,20 +183,13 @@ def test_arrays_that_must_not_be_written(name):
         np.testing.assert_allclose(make_kernel(name)(array, array[:7]), expected[1], atol=1e-14)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_rbf_far_from_the_origin(dtype):
+@pytest.mark.parametrize(("offset", "dtype"), [(1e8, float), (1e8, "f4"), (300, "f4")])
+def test_rbf_far_from_the_origin(offset, dtype):
     """Samples a hundred million from the origin have the distances that they have."""
-    X = (np.random.default_rng(0).integers(-9, 9, (30, 3)) * 8 + 1e8).astype(dtype)
+    X = (np.random.default_rng(0).integers(-9, 9, (30, 3)) * 8 + offset).astype(dtype)
     exact = np.exp(-0.001 * ((X[:, None].astype(float) - X) ** 2).sum(axis=2))
     np.testing.assert_allclose(RBF(0.001)(X), exact, atol=1e-6)
     np.testing.assert_allclose(RBF(0.001)(X, X[:7]), exact[:, :7], atol=1e-6)
-
-
-@pytest.mark.parametrize("kernel", [RBF(0.1), Cosine()], ids=repr)
-def test_samples_whose_squares_overflow_are_refused(kernel):
-    """Not taken for samples that have nothing in common."""
-    with pytest.raises(ValueError, match="gives NaN or infinity on X: scale the data"):
-        kernel(np.array([[1e155, 1.0], [-1e155, 1.0]]))
 
 
 def test_centring_in_place_is_that_of_the_reference():

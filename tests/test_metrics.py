@@ -5,10 +5,8 @@ import pytest
 
 from akpca import metrics, reconstruction_error, relative_error
 
-DTYPES = [np.uint8, np.int8, np.int64, np.uint64, np.float16, np.float32, bool]
 
-
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float16, bool])
 def test_any_dtype_is_compared_in_double_precision(dtype):
     """Differences and squares do not overflow in the dtype of images."""
     largest = {bool: 1, np.float16: 60_000}.get(dtype, 100)
@@ -34,9 +32,7 @@ def test_blocks_do_not_matter(monkeypatch):
         ([[1.0, np.nan]], [[1.0, 2.0]], "contains NaN"),
         ([[1.0, 2.0]], [[1.0, np.inf]], "contains infinity"),
         ([1.0, 2.0], [1.0, 2.0], "Expected 2D array"),
-        (np.zeros((2, 2, 2)), np.zeros((2, 2, 2)), "dim 3"),
         (np.ones((2, 2)), np.ones((2, 1)), "same shape"),
-        (np.zeros((0, 2)), np.zeros((0, 2)), "0 sample"),
         (np.full((2, 2), 1e200), np.ones((2, 2)), "too far apart"),
     ],
 )
@@ -46,22 +42,3 @@ def test_what_has_no_error_is_refused(X, X_hat, message):
         relative_error(X_hat, X)
     with pytest.raises(ValueError, match=message):
         reconstruction_error(X, X_hat)
-
-
-def test_variation_of_information_is_a_metric():
-    """(44): 0 for the same groups under other names, symmetric, and with a triangle inequality."""
-    rng = np.random.default_rng(0)
-    a, b, c = rng.integers(4, size=(3, 300))
-    distance = metrics.variation_of_information
-    assert distance(a, (a + 1) % 4) == pytest.approx(0, abs=1e-12)
-    assert distance(a, b) == pytest.approx(distance(b, a), rel=1e-12)
-    assert distance(a, c) <= distance(a, b) + distance(b, c)
-    # one group against g equal ones is the entropy of these, ln g
-    assert distance(np.zeros(12), np.arange(12) % 3) == pytest.approx(np.log(3))
-    joint = np.array([[np.mean((a == i) & (b == j)) for j in range(4)] for i in range(4)])
-    p, q = joint.sum(axis=1), joint.sum(axis=0)
-    shared = np.sum(joint * np.log(joint / np.outer(p, q)))  # (43)
-    expected = -np.sum(p * np.log(p)) - np.sum(q * np.log(q)) - 2 * shared
-    assert distance(a, b) == pytest.approx(expected, rel=1e-10)
-    with pytest.raises(ValueError, match="same length"):
-        distance(a, b[:-1])

@@ -4,8 +4,6 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 from threadpoolctl import threadpool_limits
@@ -13,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from akpca import KernelOperator, operators
 from akpca.book import reference
 from akpca.kernels import RBF, Chi2, Cosine, Laplacian, Linear, Polynomial, Sigmoid
-from akpca.operators import FeatureOperator, MatrixOperator, has_features
+from akpca.operators import FeatureOperator, MatrixOperator, count_features
 
 KERNELS = [
     Linear(),
@@ -26,7 +24,7 @@ KERNELS = [
     Laplacian(gamma=0.3),
     Chi2(gamma=0.5),
 ]
-WITH_FEATURES = [kernel for kernel in KERNELS if has_features(kernel)]
+WITH_FEATURES = [kernel for kernel in KERNELS if count_features(kernel, 4)]
 
 
 @pytest.fixture(params=[40, 700])
@@ -47,7 +45,8 @@ def dense(X, kernel, center):
 @pytest.mark.parametrize(
     ("make", "kernel"),
     [(KernelOperator, kernel) for kernel in KERNELS]
-    + [(make, KERNELS[2]) for make in ("sparse", FeatureOperator, MatrixOperator)],
+    + [(FeatureOperator, kernel) for kernel in WITH_FEATURES]
+    + [(make, KERNELS[2]) for make in ("sparse", MatrixOperator)],
     ids=str,
 )
 def test_all_operators_keep_the_contract(make, kernel, center, X):
@@ -79,24 +78,12 @@ def test_all_operators_keep_the_contract(make, kernel, center, X):
 
 @pytest.mark.parametrize("kernel", WITH_FEATURES, ids=repr)
 @pytest.mark.parametrize("center", [True, False])
-def test_feature_operator_equals_the_dense_matrix(kernel, center, X):
-    """The shortcut by explicit features gives the same products, means, trace and norm."""
-    K = dense(X, kernel, center)
+def test_covariance_has_the_eigenvalues_of_the_kernel_matrix(kernel, center, X):
+    """Phi Phi^T = K and Phi^T Phi share them, and Phi w is an eigenvector of K."""
     operator = FeatureOperator(X, kernel, center=center)
-    V = np.random.default_rng(1).standard_normal((len(X), 3))
-    np.testing.assert_allclose(operator @ V, K @ V, atol=1e-10 * np.abs(K).max() * len(X))
-    np.testing.assert_allclose(operator.means(), kernel(X).mean(axis=0), rtol=1e-10)
-    np.testing.assert_allclose(operator.trace(), np.trace(K), rtol=1e-9)
     Phi = operator.features(slice(None)).T
     np.testing.assert_allclose(Phi @ Phi.T, kernel(X), rtol=1e-10)
     np.testing.assert_allclose(operator.mean_features(), Phi.mean(axis=0), atol=1e-12)
-
-
-@pytest.mark.parametrize("kernel", WITH_FEATURES, ids=repr)
-@pytest.mark.parametrize("center", [True, False])
-def test_covariance_has_the_eigenvalues_of_the_kernel_matrix(kernel, center, X):
-    """Phi^T Phi and Phi Phi^T share them, and Phi w is an eigenvector of K."""
-    operator = FeatureOperator(X, kernel, center=center)
     C = operator.covariance.dense()
     W = np.random.default_rng(2).standard_normal((operator.n_features, 2))
     np.testing.assert_allclose(operator.covariance @ W, C @ W, atol=1e-9 * np.abs(C).max())
@@ -120,17 +107,18 @@ def test_unused_dimensions_cost_nothing():
     np.testing.assert_allclose(operator @ V, K @ V, atol=1e-9 * np.abs(K).max())
 
 
-@settings(max_examples=25, deadline=None)
-@given(n=st.integers(1, 60), s=st.integers(1, 4), center=st.booleans(), seed=st.integers(0, 99))
-def test_operator_is_linear_and_symmetric(n, s, center, seed):
-    """U^T (K V) = (K U)^T V; with centring, constant vectors are sent to zero."""
-    rng = np.random.default_rng(seed)
-    operator = KernelOperator(rng.standard_normal((n, 3)), RBF(gamma=0.5), center=center)
-    U, V = rng.standard_normal((2, n, s))
-    np.testing.assert_allclose(U.T @ (operator @ V), (operator @ U).T @ V, atol=1e-9)
-    np.testing.assert_allclose(operator @ (2 * U + V), 2 * (operator @ U) + operator @ V, atol=1e-9)
-    if center:
-        np.testing.assert_allclose(operator @ np.ones(n), 0, atol=1e-9)
+@pytest.mark.parametrize("n_threads", [2, 3])
+def test_threads_change_nothing_but_rounding_and_repeat_to_the_bit(n_threads, X):
+    """The same number of threads gives the same bits; another one the same numbers. Each has its
+    share of the tiles."""
+    V = np.random.default_rng(1).standard_normal((len(X), 2))
+    operator, found = KernelOperator(X, RBF(gamma=0.4)), []
+    with threadpool_limits(n_threads, user_api="blas"):
+        first, second = operator @ V, operator @ V
+        operator._sweep(lambda tiles: found.append(len(list(tiles))) or 0.0)
+    assert len(found) == min(n_threads, -(-len(X) // 96))
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_allclose(first, dense(X, RBF(gamma=0.4), True) @ V, atol=1e-10)
 
 
 def test_float32_blocks_are_summed_in_float64():
@@ -143,16 +131,6 @@ def test_float32_blocks_are_summed_in_float64():
     assert (operator @ V).dtype == np.float64
     assert np.linalg.norm(operator @ V - exact @ V) < 2e-6 * np.linalg.norm(exact @ V)
     np.testing.assert_allclose(operator.frobenius_norm(), exact.frobenius_norm(), rtol=1e-6)
-
-
-@pytest.mark.parametrize("n_threads", [1, 2, 3])
-def test_threads_change_nothing_but_rounding_and_repeat_to_the_bit(n_threads, X):
-    """The same number of threads gives the same bits; another one the same numbers."""
-    V = np.random.default_rng(1).standard_normal((len(X), 2))
-    with threadpool_limits(n_threads, user_api="blas"):
-        first, second = (KernelOperator(X, RBF(gamma=0.4)) @ V for _ in range(2))
-    np.testing.assert_array_equal(first, second)
-    np.testing.assert_allclose(first, dense(X, RBF(gamma=0.4), True) @ V, atol=1e-10)
 
 
 def test_an_error_in_one_thread_stops_the_others(X):
@@ -180,16 +158,8 @@ def test_an_error_in_one_thread_stops_the_others(X):
         (lambda X: KernelOperator(X * np.nan, RBF()), ValueError, "X contains NaN"),
         (lambda X: KernelOperator(X, RBF()) @ np.ones(3), ValueError, "(?i)dimension mismatch"),
         (lambda X: FeatureOperator(X, RBF()), ValueError, "explicit features need"),
-        (
-            lambda X: FeatureOperator(sparse.csr_matrix(X), Linear()),
-            ValueError,
-            "explicit features need dense data",
-        ),
-        (
-            lambda X: KernelOperator(-X, Polynomial(degree=2.5, coef0=-9)) @ np.ones(len(X)),
-            ValueError,
-            "NaN or infinity",
-        ),
+        (lambda X: FeatureOperator(sparse.csr_matrix(X), Linear()), ValueError, "need dense data"),
+        (lambda X: KernelOperator(1e200 * X, Linear()) @ X, ValueError, "NaN or infinity"),
     ],
 )
 def test_bad_input_is_named(call, error, message, X):
