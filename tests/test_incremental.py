@@ -58,7 +58,7 @@ def test_a_merge_is_the_literal_one(digits, degree, center):
     X = digits[:120, 20:28]
     Phi = X if degree == 1 else reference.degree2_features(X)
     kernel = Linear() if degree == 1 else Polynomial(degree=2, gamma=1, coef0=0)
-    state = MergeState.empty(SampleBasis.of(kernel, X[:0]))
+    state = MergeState.empty(SampleBasis(kernel, X[:0]))
     V, values, mean = np.zeros((0, Phi.shape[1])), np.zeros(0), np.zeros(Phi.shape[1])
     for rows in (slice(0, 1), slice(1, 30), slice(30, 31), slice(31, 120)):
         if center:
@@ -88,9 +88,9 @@ def test_all_bases_agree(digits, center):
     states = [
         MergeState.empty(basis)
         for basis in (
-            SampleBasis.of(kernel, X),
+            SampleBasis(kernel, X),
             AxisBasis(kernel, 64, origin),
-            RowBasis.of(operator),
+            RowBasis(operator, kernel, np.zeros(0, int)),
         )
     ]
     for rows in (slice(0, 40), slice(40, 90), slice(90, 150)):
@@ -110,7 +110,7 @@ def test_all_bases_agree(digits, center):
 def test_scatter_is_bounded_from_both_sides(digits):
     """That along the components is at most the exact one, which is at most what it would be with
     all that was left out; the sum of both is known exactly."""
-    kernel, state = RBF(0.05), MergeState.empty(SampleBasis.of(RBF(0.05), digits))
+    kernel, state = RBF(0.05), MergeState.empty(SampleBasis(RBF(0.05), digits))
     for i in range(0, 400, 50):
         state = merge_block(state, digits[i : i + 50], 8, center=True)
     exact = np.linalg.eigvalsh(KernelOperator(digits, kernel).dense())[::-1]
@@ -314,7 +314,7 @@ def test_a_projection_is_the_nearest(digits):
     are orthonormal, and the scatter along them is that of the projected ones."""
     kernel = RBF(0.05)
     state = merge_block(
-        MergeState.empty(SampleBasis.of(kernel, digits[:0])), digits[:90], 20, center=True
+        MergeState.empty(SampleBasis(kernel, digits[:0])), digits[:90], 20, center=True
     )
     small = compress(state, 60, 4)
     Z, points = small.basis.points, state.basis.points
@@ -419,7 +419,7 @@ def test_threads_change_nothing(digits):
             found.append(model.fit(X).transform(X[:50]))
     np.testing.assert_array_equal(*found[1:])
     np.testing.assert_allclose(*found[:2], atol=1e-9)
-    state = MergeState.empty(SampleBasis.of(RBF(0.02 / 8), X[:0]))
+    state = MergeState.empty(SampleBasis(RBF(0.02 / 8), X[:0]))
     order = np.random.RandomState(0).permutation(1600)
     for start in range(0, 1600, 400):
         state = merge_block(state, X[order[start : start + 400]], 60, center=True)
