@@ -95,15 +95,16 @@ class SampleBasis:
         """The samples of the expansions, shape (size, d)."""
         return self.samples[: self.size]
 
+    @np.errstate(all="ignore")  # what overflows is reported by the checks
     def values(self, S: np.ndarray, X) -> tuple[np.ndarray, np.ndarray]:
         """Return S k(Z, X), shape (len(S), b), and k(X, X), (b, b), for the points Z, float64."""
         dtype = np.result_type(self.samples.dtype, X.dtype)
         X = X.astype(dtype, copy=False)
-        own = check_finite(self.kernel(X), self.kernel)
+        own = check_finite(self.kernel.matrix(X), self.kernel)
         check_digits(np.abs(own).max(), dtype, self.kernel)
         Z, K = self.points, np.empty((self.size, X.shape[0]), dtype)
 
-        @np.errstate(all="ignore")  # what overflows is reported below
+        @np.errstate(all="ignore")  # another thread does not know of it
         def fill(rows):
             K[rows] = self.kernel.values(Z[rows], X)
 
@@ -147,16 +148,16 @@ class AxisBasis:
     origin: np.ndarray | None = None  # (d,)
     precision: ClassVar[np.dtype] = DOUBLE  # samples are few at a time: no need for less
 
-    def _vectors(self, X) -> np.ndarray:
-        return relative_to(self.origin, X).astype(np.float64, copy=False)
-
+    @np.errstate(all="ignore")  # what overflows is reported by the checks
     def values(self, S: np.ndarray, X) -> tuple[np.ndarray, np.ndarray]:
         """As in `SampleBasis`."""
         X = self._vectors(X)
-        with np.errstate(all="ignore"):  # what overflows is reported by the checks
-            products, own = check_finite(matmul(S, X.T), self.kernel), matmul(X, X.T)
-        check_digits(np.abs(check_finite(own, self.kernel)).max(), np.float64, self.kernel)
+        products, own = (check_finite(matmul(A, X.T), self.kernel) for A in (S, X))
+        check_digits(np.abs(own).max(), np.float64, self.kernel)
         return products, own
+
+    def _vectors(self, X) -> np.ndarray:
+        return relative_to(self.origin, X).astype(np.float64, copy=False)
 
     def grown(self, X) -> AxisBasis:
         """Return the basis, which has all directions."""

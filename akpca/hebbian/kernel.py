@@ -19,13 +19,13 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import check_array, check_random_state, gen_batches
 
-from ..fitting import Interval, StrOptions, fit_method
+from ..fitting import Interval, StrOptions, fit_method, moved
 from ..kernel_code import KernelCode
 from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from ..kernels import BLOCK_ROWS, check_finite
 from ..operators import KernelOperator, MatrixOperator
 from ..progress import FitProgress, progress_bar, warn_interrupted, warn_user
-from ..threads import matmul, one_blas_thread
+from ..threads import one_blas_thread
 from .gains import Gain
 from .steps import (
     NONE,
@@ -160,14 +160,12 @@ def sampled_start(operator, r: int, some: np.ndarray) -> tuple[np.ndarray, np.nd
     have to pass through one another, and that takes more steps than all the rest. k is less than r
     if the samples have fewer directions.
     """
-    m, blocks = len(some), list(gen_batches(len(some), BLOCK_ROWS))  # not to hold all rows
-    own = np.vstack([operator.rows(some[b])[:, some] for b in blocks]).astype(np.float64)
+    m, rows = len(some), operator.rows(some).astype(np.float64, copy=False)
+    own = rows[:, some]
     values, U = linalg.eigh((own + own.T) / 2, subset_by_index=(max(m - r, 0), m - 1))
     noise = ROUNDING * np.sqrt(m) * np.finfo(operator.dtype).eps * operator.diagonal().max()
     C = (U[:, values > noise] / np.sqrt(values[values > noise])).T
-    AK = np.zeros((len(C), operator.shape[0]))
-    for b in blocks:
-        AK += matmul(C[:, b], operator.rows(some[b]).astype(np.float64))
+    AK = C @ rows
     if len(C):
         V = linalg.eigh(AK @ AK.T)[1][:, ::-1]
         C, AK = V.T @ C, V.T @ AK
@@ -215,6 +213,13 @@ class HebbianProgress(FitProgress):
     eigenvalues: np.ndarray | None
     gain_scale: float
     log_gain: np.ndarray
+
+
+# Parameters of the first edition, and what to do instead.
+GONE = {
+    "warm_start": "give more n_passes, or the coefficients_ of another fit as init",
+    "block_size": "the number of steps in a block changes rounding only",
+}
 
 
 class KernelHebbian(KernelEstimator):
@@ -316,6 +321,7 @@ class KernelHebbian(KernelEstimator):
         "callback": [callable, None],
     }
 
+    @moved(GONE)
     def __init__(
         self,
         n_components=2,
@@ -429,7 +435,7 @@ class KernelHebbian(KernelEstimator):
         if X.dtype.itemsize * X.shape[0] ** 2 > self.memory_limit:
             return KernelOperator(X, kernel, center=self.center), X
         with np.errstate(all="ignore"):  # what overflows is reported by the check
-            K = check_finite(kernel(X), kernel)
+            K = check_finite(kernel.matrix(X), kernel)
         return MatrixOperator(K, center=self.center), X
 
     def _start(self, operator, rng):
@@ -469,7 +475,7 @@ class KernelHebbian(KernelEstimator):
         some = order[:BLOCK_ROWS]
         rows = operator.rows(some)
         size = max(rows[np.arange(len(some)), some].max(), np.finfo(operator.dtype).tiny)
-        limit = RUNAWAY * max(1.0, float(np.max(matmul(A, rows.T) ** 2) / size))
+        limit = RUNAWAY * max(1.0, float(np.max((A @ rows.T) ** 2) / size))
         return A, AK, order, limit
 
     def _warn_of_failure(self) -> None:
