@@ -153,17 +153,6 @@ def test_sanger_converges_to_pca():
     )
 
 
-def test_variance_estimate_is_unbiased_from_the_start():
-    """Over many short streams its mean is the variance, though the mean is estimated too."""
-    rng = np.random.default_rng(0)
-    streams = rng.standard_normal((600, 5, 1)) * 2 + 7
-    options = dict(gain=Gain(1e-9), random_state=0)
-    estimates = [
-        GeneralizedHebbian(1, **options).partial_fit(S).explained_variance_[0] for S in streams
-    ]
-    assert abs(np.mean(estimates) - 4) < 4 * np.std(estimates) / np.sqrt(len(streams))
-
-
 def test_oja_finds_the_subspace_and_no_eigenvectors():
     """The span is that of PCA, its rows are orthonormal, but they are not the eigenvectors."""
     X = make_data(400, 8, decay=0.7)

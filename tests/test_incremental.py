@@ -138,13 +138,11 @@ def test_nearly_exact_by_default(digits, kernel):
     assert kept < error(model, digits, kernel) < 1.1 * exact
 
 
-def test_better_than_incremental_pca(digits):
-    """With the linear kernel and the same blocks, the error is smaller than scikit-learn's, whose
-    components are those of a merge that keeps no more than it is asked for."""
+def test_incremental_pca(digits):
+    """With the linear kernel, the same blocks and no more components than asked for, it is
+    scikit-learn's."""
     options = {"block_size": 40, "shuffle": False, "kernel": "linear"}
-    ours = IncrementalKernelPCA(8, **options).fit(digits)
     theirs = IncrementalPCA(8, batch_size=40).fit(digits)
-    assert error(ours, digits, Linear()) < error(theirs, digits, Linear())
     plain = IncrementalKernelPCA(8, n_kept=8, **options).fit(digits)
     assert_same_up_to_sign(plain.components_.T, theirs.components_.T)
     np.testing.assert_allclose(plain.explained_variance_, theirs.explained_variance_)
