@@ -310,14 +310,9 @@ class EigenvectorPreimage(Preimage):
 
     def _decode(self, Y):
         X_hat, d = np.empty((len(Y), self._n_features), Y.dtype), self._n_features
-        Y, step = np.hstack([Y, np.ones_like(Y[:, :1])]), max(1, MAX_TEMPORARY_VALUES // d**2)
-        # one buffer for all blocks: allocating memory would cost more than the product
-        buffer = np.empty((min(step, len(Y)), d**2), np.result_type(Y, self._basis))
-        for rows in gen_batches(len(Y), step):
-            M = buffer[: len(Y[rows])]
-            with one_blas_thread(flops=2.0 * len(M) * self._basis.size):
-                np.matmul(Y[rows], self._basis, out=M)
-            M = M.reshape(-1, d, d)
+        Y = np.hstack([Y, np.ones_like(Y[:, :1])])
+        for rows in gen_batches(len(Y), max(1, MAX_TEMPORARY_VALUES // d**2)):
+            M = matmul(Y[rows], self._basis).reshape(-1, d, d)
             with one_blas_thread(flops=4 / 3 * d**3):
                 if d <= MAX_STACKED_EIGH:
                     pairs = zip(*np.linalg.eigh(M), strict=True)

@@ -380,16 +380,15 @@ class KernelHebbian(KernelEstimator):
         A, AK, order, limit = self._start(operator, rng)
         gain = safe_gain(operator, A, AK, self.n_passes) if auto else self.gain
         state = start_state(operator, A, gain, AK=AK)
-        size = 96 if self.n_components <= 32 else 128  # of blocks: the same steps, but for rounding
-        options = {"every_step": self.eigenvalue_updates == "iteration", "limit": limit}
+        size = 96 if self.n_components <= 32 else 128  # the same steps, but for rounding
+        every_step = self.eigenvalue_updates == "iteration"
+        options = {"block_size": size, "every_step": every_step, "limit": limit}
         total, retreats = -(-n // size) * self.n_passes, 0
         try:
             with progress_bar(shown=self.verbose, total=total, desc="blocks") as bar:
                 while state.t < n * self.n_passes:
                     try:  # an interrupt leaves the state after the last whole block
-                        for after in run_pass(
-                            operator, state, gain, order, block_size=size, **options
-                        ):
+                        for after in run_pass(operator, state, gain, order, **options):
                             state = after
                             bar.update()
                     except DivergenceError as error:
@@ -482,13 +481,15 @@ class KernelHebbian(KernelEstimator):
         norms, values = self.norms_, self.eigenvalues_
         wrong = np.flatnonzero(np.maximum.accumulate(values[::-1])[::-1] > RISE * values)
         if norms.max() > TOO_LONG:
-            text = f"components of norm {norms.max():.2g}, where 1 is right: {self.gain_!r}"
-            warn_user(f"{text} was too large at the start; give a smaller one, or a smaller init")
-        elif len(wrong) and np.abs(norms - 1).max() <= RIGHT_LENGTH:
-            text = f"component {wrong[0]} has a smaller eigenvalue than one after it: they are in a"
             warn_user(
-                f"{text} wrong order, or mixed. A PCA of the codes sorts them; another "
-                "random_state, or a gain that is annealed later, may find them"
+                f"components of norm {norms.max():.2g}, where 1 is right: {self.gain_!r} was too "
+                "large at the start; give a smaller one, or a smaller init"
+            )
+        elif len(wrong) and np.abs(norms - 1).max() <= RIGHT_LENGTH:
+            warn_user(
+                f"component {wrong[0]} has a smaller eigenvalue than one after it: they are in a "
+                "wrong order, or mixed. A PCA of the codes sorts them; another random_state, or a "
+                "gain that is annealed later, may find them"
             )
 
     def _report(self, gain: Gain, state: KernelState) -> HebbianProgress:
