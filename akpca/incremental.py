@@ -240,9 +240,12 @@ def merge_block(state: MergeState, X, keep: int, *, center: bool) -> MergeState:
         inner = own - with_mean - with_mean[:, None] + state.along[-1]
         inner = _mixed(_mixed(inner, a).T, a)
         kept, L = _factor(inner - Y.T @ Y, largest, state.basis)
-        found, U = _eigenpairs(state.values, np.vstack([Y, L.T]))
+        F = np.vstack([Y, L.T])
+        M = F @ F.T
+        M.flat[: q * len(M) : len(M) + 1] += state.values
+        found, U = np.linalg.eigh(M)
         k = min(keep, np.count_nonzero(found > _noise(state.basis, n + b, largest)))
-        found, U = found[:k], U[:, :k]
+        found, U = found[::-1][:k], U[:, ::-1][:, :k]
         # components are change S + new Phi; rows of C are multiples of (D - V^T Y)^T
         C = _solved(L[kept], U[q:], trans=1).T
         change, new = np.zeros((k + 1, q + 1)), np.zeros((k + 1, b))
@@ -294,16 +297,6 @@ def _factor(R: np.ndarray, largest: float, basis) -> tuple[np.ndarray, np.ndarra
     if np.abs(left).max(initial=0) > MAX_NEGATIVE_RATIO[basis.precision] * largest:
         raise indefinite_error(f"kernel={basis.kernel!r} on X")
     return order[:rank], L
-
-
-def _eigenpairs(values: np.ndarray, F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the eigenpairs of diag(values, 0) + F F^T, in descending order."""
-    M = F @ F.T
-    if len(M) == 0:
-        return np.zeros(0), np.zeros((0, 0))
-    M.flat[: len(values) * len(M) : len(M) + 1] += values
-    found, U = linalg.eigh(M, driver="evd", overwrite_a=True, check_finite=False)
-    return found[::-1], U[:, ::-1]
 
 
 # -------------------------------------------------------------------------------------- the budget
@@ -377,11 +370,9 @@ def compress(state: MergeState, size: int, r: int) -> MergeState:
         floor = MIN_POINT[basis.precision] * state.largest
         chosen, L, rows = nearest_points(K, weights[:, None] * state.S, size, floor)
         # the scatter of the weighted rows is theirs: its eigenvectors are components again
-        values, V = np.zeros(0), rows[:0]
-        if rows[:-1].size:
-            _, roots, V = linalg.svd(rows[:-1], full_matrices=False)
-            k = np.count_nonzero(roots**2 > _noise(basis, state.n, state.largest))
-            values, V = roots[:k] ** 2, V[:k]
+        _, roots, V = np.linalg.svd(rows[:-1], full_matrices=False)
+        k = np.count_nonzero(roots**2 > _noise(basis, state.n, state.largest))
+        values, V = roots[:k] ** 2, V[:k]
         rows = np.vstack([V, rows[-1] / weights[-1]])
         S = _solved(L, rows.T, trans=1).T
     order, lost = np.argsort(chosen), float(state.values[:r].sum() - values[:r].sum())
