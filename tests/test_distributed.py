@@ -222,29 +222,6 @@ def test_lazy_chunks_travel_as_recipes(tmp_path, X):
         assert kinds(data)[0] == {np.ndarray}
 
 
-@pytest.mark.slow
-def test_all_kinds_of_arrays(cluster, tmp_path, X):
-    """A file, a lazy expression, persisted data, steps after those, data with a common part, and
-    mapped memory: one product."""
-    np.save(tmp_path / "X.npy", X)
-    on_disk = from_file(tmp_path / "X.npy", chunk_rows=50)
-    persisted = on_disk.persist()
-    mean = X.mean(axis=0)
-    mapped = da.from_array(np.load(tmp_path / "X.npy", mmap_mode="r"), chunks=(70, -1))
-    cases = [
-        (on_disk, X),
-        (on_disk[10:, 1:] * 2, X[10:, 1:] * 2),
-        (persisted, X),
-        (persisted.rechunk((30, 2)) + 1, X + 1),
-        (on_disk - on_disk.mean(axis=0), X - mean),
-        (mapped, X),
-    ]
-    for array, values in cases:
-        V = np.random.default_rng(1).standard_normal((len(values), 2))
-        expected = KernelOperator(values, RBF()) @ V
-        np.testing.assert_allclose(DaskKernelOperator(array, RBF()) @ V, expected, atol=1e-10)
-
-
 def test_chunks_are_brought_to_size():
     """Huge chunks are cut, tiny ones merged, wide ones kept below a number of bytes; chunks of a
     reasonable size stay as they are."""

@@ -14,9 +14,7 @@ from threadpoolctl import threadpool_limits
 from akpca import IncrementalKernelPCA, KernelPCA
 from akpca.book import reference
 from akpca.incremental import (
-    AxisBasis,
     MergeState,
-    RowBasis,
     SampleBasis,
     compress,
     merge_block,
@@ -77,34 +75,6 @@ def test_a_merge_is_the_literal_one(digits, degree, center):
         ours, theirs = ((W.T * v) @ W for W, v in ((explicit[:-1], state.values), (V, values)))
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
     np.testing.assert_allclose(state.total, values.sum())
-
-
-@pytest.mark.parametrize("center", [True, False])
-def test_all_bases_agree(digits, center):
-    """Samples, axes of input space and rows of an operator are three ways to write the same."""
-    X, kernel = digits[:150], Linear()
-    origin = X.mean(axis=0) if center else None
-    operator = KernelOperator(X, kernel, center=center)
-    states = [
-        MergeState.empty(basis)
-        for basis in (
-            SampleBasis(kernel, X),
-            AxisBasis(kernel, 64, origin),
-            RowBasis(operator, kernel, np.zeros(0, int)),
-        )
-    ]
-    for rows in (slice(0, 40), slice(40, 90), slice(90, 150)):
-        blocks = X[rows], X[rows], np.arange(150)[rows]
-        states = [
-            merge_block(state, block, 12, center=center)
-            for state, block in zip(states, blocks, strict=True)
-        ]
-    by_samples, by_axes, by_rows = (state.S[:-1] for state in states)
-    assert_same_up_to_sign((by_samples @ X).T, by_axes.T)
-    np.testing.assert_allclose(by_rows, by_samples, atol=1e-9)
-    for state in states[1:]:
-        np.testing.assert_allclose(state.values, states[0].values)
-        np.testing.assert_allclose(state.total, states[0].total)
 
 
 # ------------------------------------------------------------------------- the exact components
