@@ -117,12 +117,6 @@ class Preimage(BaseEstimator):
             X_hat[rows] = self._decode(Y[rows])
         return X_hat
 
-    def _fit(self, code: KernelCode) -> None:
-        raise NotImplementedError
-
-    def _decode(self, Y: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
-
 
 class RidgePreimage(Preimage):
     """Kernel ridge regression: x-hat = mean + (X - mean)^T (K + alpha I)^{-1} k(Y, y).
@@ -382,8 +376,7 @@ class FixedPointPreimage(Preimage):
         starts = [self.code_.targets[column] for column in nearest.T]
         weights = 1 / np.maximum(distances, np.finfo(distances.dtype).tiny ** 0.5)
         weights /= weights.sum(axis=1, keepdims=True)
-        X_hat = sum(w[:, None] * start for w, start in zip(weights.T, starts, strict=True))
-        todo = np.arange(len(Y))
+        X_hat, todo = np.einsum("ij,jid->id", weights, starts), np.arange(len(Y))
         for start in [*starts, np.broadcast_to(self._mean, X_hat.shape)]:
             found, rho = self._ascend(start[todo], G[todo])
             good = rho > 0

@@ -344,7 +344,7 @@ class GeneralizedHebbian(Encoder):
 
     def _publish(self, state: LinearState, dtype, n_iter: int, X=None) -> None:
         """Set all attributes; the variances are those of X if it is given."""
-        norms = np.sqrt(np.sum(state.weights**2, axis=1))
+        norms = np.linalg.norm(state.weights, axis=1)
         lengths = np.where(norms > 0, norms, 1)
         components = state.weights / lengths[:, None]
         mean = state.total / state.n_samples if self.center else np.zeros_like(state.total)
