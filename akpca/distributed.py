@@ -24,7 +24,7 @@ import io
 import pickle
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import pairwise, product
 from operator import getitem
@@ -149,8 +149,7 @@ class DaskKernelOperator(SampleOperator):
             chunks = _chunk_nodes(X)
         else:
             X = check_samples(X, "X")
-            batches = gen_batches(X.shape[0], _chunk_rows(*X.shape, X.dtype.itemsize))
-            chunks = [_dask().delayed(X[rows]) for rows in batches]
+            chunks = [_dask().delayed(X[rows]) for rows in gen_batches(X.shape[0], _chunk_rows(X))]
         if X.shape[1] != self.X.shape[1]:
             raise ValueError(
                 f"X has {X.shape[1]} features, but the fitted samples have {self.X.shape[1]}"
@@ -176,7 +175,12 @@ class DaskKernelOperator(SampleOperator):
 
     def _compute(self, tasks: list, description: str) -> list:
         """Return the results of nodes, from the cluster or else from this process."""
-        dask, client = _dask(), _active_client(self.client)
+        dask, client = _dask(), self.client
+        if client is None:
+            with suppress(ImportError, ValueError):  # not installed, or none is active
+                from distributed import default_client
+
+                client = default_client()
         if client is None:
             from dask.diagnostics import ProgressBar
 
@@ -190,11 +194,8 @@ class DaskKernelOperator(SampleOperator):
             futures = client.compute(tasks)
         try:
             done = as_completed(futures)
-            for future in progress_bar(
-                done, shown=self.verbose, desc=description, total=len(tasks)
-            ):
-                if future.status == "error":
-                    break
+            bar = progress_bar(done, shown=self.verbose, desc=description, total=len(tasks))
+            any(future.status == "error" for future in bar)  # the first one ends it
             return client.gather(futures)
         except BaseException:
             # an error, or the user's interrupt: cancel the rest of the sweep
@@ -326,10 +327,11 @@ def _task(function: Callable, *arguments):
     return _dask().delayed(function)(*arguments)
 
 
-def _chunk_rows(n: int, d: int, itemsize: int) -> int:
-    """Return the number of rows of a chunk of n x d data."""
+def _chunk_rows(X) -> int:
+    """Return the number of rows of a chunk of these data."""
+    n, d = X.shape
     rows = max(MIN_CHUNK_ROWS, -(-n // MAX_CHUNKS))
-    return max(1, min(rows, MAX_CHUNK_BYTES // (d * itemsize)))
+    return max(1, min(rows, MAX_CHUNK_BYTES // (d * X.dtype.itemsize)))
 
 
 def _in_row_chunks(X):
@@ -350,7 +352,7 @@ def _in_row_chunks(X):
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
     n, sizes = X.shape[0], X.chunks[0]
-    rows = _chunk_rows(*X.shape, X.dtype.itemsize)
+    rows = _chunk_rows(X)
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     # keep the chunks, unless one is too large or empty, or there are too many
@@ -377,7 +379,8 @@ def _recipes(X, keys: list) -> list[bytes] | None:
 
     class Pickler(cloudpickle.Pickler):
         def persistent_id(self, obj):  # called for every object before it is written
-            if _is_future(obj) or getattr(obj, "nbytes", 0) > MAX_RECIPE_BYTES:
+            on_cluster = type(obj).__module__.startswith("distributed")  # a future
+            if on_cluster or getattr(obj, "nbytes", 0) > MAX_RECIPE_BYTES:
                 raise pickle.PicklingError("a recipe must not contain data")
 
     graph, recipes = dict(X.__dask_graph__()), []
@@ -395,23 +398,8 @@ def _recipes(X, keys: list) -> list[bytes] | None:
     return recipes
 
 
-def _is_future(obj) -> bool:
-    return type(obj).__name__ == "Future" and type(obj).__module__.startswith("distributed")
-
-
 def _tree_sum(terms: list, add: Callable = _sum):
     """Return the node of the sum of nodes, `FAN_IN` at a time, in their order."""
     while len(terms) > 1 or isinstance(terms[0], tuple):
         terms = [_task(add, terms[group]) for group in gen_batches(len(terms), FAN_IN)]
     return terms[0]
-
-
-def _active_client(client):
-    if client is not None:
-        return client
-    try:
-        from distributed import default_client
-
-        return default_client()
-    except (ImportError, ValueError):
-        return None

@@ -21,12 +21,10 @@ half of the kernel matrix, and neither row means nor parameters that would have 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import pairwise
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy import linalg, sparse
@@ -34,13 +32,13 @@ from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import check_random_state, gen_batches
 
 from .eigen import MAX_NEGATIVE_RATIO, clean_eigenvalues, indefinite_error, lapack_work
-from .fitting import Interval, fit_method
+from .fitting import Interval, fit_method, moved
 from .kernel_code import KernelCode, relative_to
 from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
-from .kernels import Kernel, Linear, Precomputed, check_digits, check_finite, part
-from .operators import TILE_COLUMNS, TILE_ROWS, MatrixOperator
+from .kernels import Kernel, Linear, check_digits, check_finite
+from .operators import TILE_ROWS, MatrixOperator
 from .progress import FitProgress, progress_bar, warn_interrupted
-from .threads import blas_threads, matmul, one_blas_thread, run_in_threads
+from .threads import matmul, one_blas_thread, run_in_threads
 
 __all__ = [
     "AxisBasis",
@@ -70,9 +68,6 @@ MORE_KEPT, MORE_AXES = 200, 100
 # Samples in a block, in units of the components kept: fewer cost more in coefficients that are
 # updated, more in eigenproblems, and in between it makes little difference.
 BLOCK_FACTOR = 2
-# Shares of the kernel values of a block for several threads, and the largest order of an
-# eigenproblem beside which they are computed: larger ones gain from threads themselves.
-MAX_SHARES, MAX_AHEAD = 16, 1500
 # Part of a budget that is made free when it is used up, so that points are chosen now and then.
 FREE_PART = 4
 # Points that are chosen at a time, and how many times as many are compared for that.
@@ -84,18 +79,11 @@ GROUP, CANDIDATES = 8, 2
 
 @dataclass(frozen=True, eq=False)
 class SampleBasis:
-    """Expansions in the first `size` of some samples, which are those seen or kept of them."""
+    """Expansions in the first `size` of some samples; the others are those to come."""
 
     kernel: Kernel
     samples: np.ndarray | sparse.csr_matrix  # (at least size, d)
-    terms: np.ndarray | None  # their `Kernel.row_terms`
-    size: int
-
-    @classmethod
-    def of(cls, kernel: Kernel, samples, size: int = 0) -> SampleBasis:
-        """Return the basis of the first samples; the others are reserved for later."""
-        with np.errstate(all="ignore"):  # kernel values will not be finite, which is reported
-            return cls(kernel, samples, kernel.row_terms(samples), size)
+    size: int = 0
 
     @property
     def precision(self) -> np.dtype:
@@ -107,76 +95,45 @@ class SampleBasis:
         """The samples of the expansions, shape (size, d)."""
         return self.samples[: self.size]
 
+    @np.errstate(all="ignore")  # what overflows is reported by the checks
     def values(self, S: np.ndarray, X) -> tuple[np.ndarray, np.ndarray]:
         """Return S k(Z, X), shape (len(S), b), and k(X, X), (b, b), for the points Z, float64."""
-        tasks, flops, gather = self.plan(S, X)
-        run_in_threads(_call, tasks, flops)
-        return gather(None)
+        dtype = np.result_type(self.samples.dtype, X.dtype)
+        X = X.astype(dtype, copy=False)
+        own = check_finite(self.kernel.matrix(X), self.kernel)
+        check_digits(np.abs(own).max(), dtype, self.kernel)
+        Z, K = self.points, np.empty((self.size, X.shape[0]), dtype)
 
-    def plan(self, S: np.ndarray, X) -> tuple[list[Callable], float, Callable]:
-        """Return tasks that compute `values`, their flops, and what puts the results together.
+        @np.errstate(all="ignore")  # another thread does not know of it
+        def fill(rows):
+            K[rows] = self.kernel.values(Z[rows], X)
 
-        S may lack the last points, which a merge is about to add: then that takes the state after
-        the merge, whose components are mixtures of the rows of S and of those points.
-        """
-        kernel, b, dtype = self.kernel, X.shape[0], np.result_type(self.samples.dtype, X.dtype)
-        X, known = X.astype(dtype, copy=False), S.shape[1]
-        width = TILE_COLUMNS
-        if blas_threads() > 1:  # so that threads are done at the same time
-            width = int(np.clip(known // MAX_SHARES, TILE_ROWS, TILE_COLUMNS))
-        edges = [*range(0, known, width), known]
-        tiles = [slice(*edge) for edge in pairwise(edges)]
-        found: dict[Any, np.ndarray] = {}
-        with np.errstate(all="ignore"):  # what overflows is reported by the checks
-            terms = kernel.row_terms(X)
-
-        def tile(rows):
-            out = np.empty((rows.stop - rows.start, b), dtype)
-            kernel.fill(out, self.samples[rows], X, part(self.terms, rows), terms)
-            return out.astype(np.float64, copy=False)
-
-        def multiply(rows):
+        tiles = [slice(start, start + TILE_ROWS) for start in range(0, self.size, TILE_ROWS)]
+        # in threads of our own, so that element-wise functions run in parallel as well
+        run_in_threads(fill, tiles, 2.0 * K.size * X.shape[1])
+        products = np.zeros((len(S), X.shape[0]))
+        for rows in tiles:
             # in double precision: what kernel values have in common, which may be nearly all of
             # them, cancels in these sums
-            found[rows.start] = S[:, rows] @ tile(rows)
-
-        def compare():
-            found["own"] = check_finite(kernel(X), kernel).astype(np.float64)
-
-        def add_last():
-            found["last"] = tile(slice(known, self.size))
-
-        def gather(state):
-            products = sum((found[rows.start] for rows in tiles), np.zeros((len(S), b)))
-            if known < self.size:
-                products = state.change @ products + state.S[:, known:] @ found["last"]
-            check_digits(np.abs(found["own"]).max(), dtype, kernel)
-            return check_finite(products, kernel), found["own"]
-
-        tasks = [compare, *(partial(multiply, rows) for rows in tiles)]
-        tasks += [add_last] * (known < self.size)
-        return tasks, 2.0 * b * self.size * (len(S) + X.shape[1]), gather
+            products += S[:, rows] @ K[rows].astype(np.float64, copy=False)
+        return check_finite(products, self.kernel), own.astype(np.float64)
 
     def grown(self, X) -> SampleBasis:
-        """Return the basis with the rows of X, which may have been reserved."""
-        basis, size = self, self.size + X.shape[0]
-        if size > self.samples.shape[0]:
-            basis = self.reserved(X)
+        """Return the basis with the rows of X, which may be the next samples already."""
+        size = self.size + X.shape[0]
+        basis = self if size <= self.samples.shape[0] else self.followed_by(X)
         return replace(basis, size=size)
 
-    def reserved(self, X) -> SampleBasis:
-        """Return the basis with the rows of X behind its points, to become some of them later."""
+    def followed_by(self, X) -> SampleBasis:
+        """Return the basis with the rows of X as samples to come."""
         Z, dtype = self.points, self.samples.dtype
         if sparse.issparse(Z):
-            return self.of(self.kernel, sparse.vstack([Z, X], format="csr", dtype=dtype), self.size)
-        return self.of(self.kernel, np.concatenate([Z, X], dtype=dtype), self.size)
+            return replace(self, samples=sparse.vstack([Z, X], format="csr", dtype=dtype))
+        return replace(self, samples=np.concatenate([Z, X], dtype=dtype))
 
     def coefficients(self, S: np.ndarray, change: np.ndarray, new: np.ndarray, X) -> np.ndarray:
         """Return the coefficients of change S + new Phi, where Phi are the features of X."""
-        q, m = len(change), S.shape[1]
-        out = np.empty((q, m + X.shape[0]))
-        out[:, :m], out[:, m:] = matmul(change, S), new
-        return out
+        return np.hstack([matmul(change, S), new])
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,16 +148,16 @@ class AxisBasis:
     origin: np.ndarray | None = None  # (d,)
     precision: ClassVar[np.dtype] = DOUBLE  # samples are few at a time: no need for less
 
-    def _vectors(self, X) -> np.ndarray:
-        return relative_to(self.origin, X).astype(np.float64, copy=False)
-
+    @np.errstate(all="ignore")  # what overflows is reported by the checks
     def values(self, S: np.ndarray, X) -> tuple[np.ndarray, np.ndarray]:
         """As in `SampleBasis`."""
         X = self._vectors(X)
-        with np.errstate(all="ignore"):  # what overflows is reported by the checks
-            products, own = check_finite(matmul(S, X.T), self.kernel), matmul(X, X.T)
-        check_digits(np.abs(check_finite(own, self.kernel)).max(), np.float64, self.kernel)
+        products, own = (check_finite(matmul(A, X.T), self.kernel) for A in (S, X))
+        check_digits(np.abs(own).max(), np.float64, self.kernel)
         return products, own
+
+    def _vectors(self, X) -> np.ndarray:
+        return relative_to(self.origin, X).astype(np.float64, copy=False)
 
     def grown(self, X) -> AxisBasis:
         """Return the basis, which has all directions."""
@@ -217,14 +174,12 @@ class RowBasis:
 
     operator: LinearOperator
     kernel: Kernel  # for messages
-    precision: np.dtype
     seen: np.ndarray  # (m,), indices
 
-    @classmethod
-    def of(cls, operator: LinearOperator) -> RowBasis:
-        """Return the basis before the first sample."""
-        kernel = getattr(operator, "kernel", None) or Precomputed()
-        return cls(operator, kernel, operator.dtype, np.zeros(0, int))
+    @property
+    def precision(self) -> np.dtype:
+        """As in `SampleBasis`."""
+        return self.operator.dtype
 
     def values(self, S: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """As in `SampleBasis`."""
@@ -238,11 +193,6 @@ class RowBasis:
         return replace(self, seen=np.append(self.seen, X))
 
     coefficients = SampleBasis.coefficients
-
-
-@np.errstate(all="ignore")  # what overflows is reported by the checks
-def _call(task: Callable):
-    return task()
 
 
 # --------------------------------------------------------------------------------------- the merge
@@ -260,7 +210,6 @@ class MergeState:
     total: float = 0.0  # scatter of all of them, kept or not
     largest: float = 0.0  # k(x, x)
     lost: float = 0.0  # scatter along the first components, by projections on fewer points
-    change: np.ndarray | None = None  # how the last merge has mixed the rows of S before it
 
     @classmethod
     def empty(cls, basis) -> MergeState:
@@ -269,7 +218,7 @@ class MergeState:
         return cls(basis, np.zeros((1, m)), np.zeros(0), np.zeros(1))
 
 
-def merge_block(state: MergeState, X, keep: int, *, center: bool, values=None) -> MergeState:
+def merge_block(state: MergeState, X, keep: int, *, center: bool) -> MergeState:
     """Return the state after the samples X, with at most `keep` components.
 
     Parameters
@@ -280,10 +229,8 @@ def merge_block(state: MergeState, X, keep: int, *, center: bool, values=None) -
     keep : int
     center : bool
         Whether scatter is relative to the mean of all samples so far, or else to zero.
-    values : tuple of ndarray, default=None
-        ``state.basis.values(state.S, X)``, if they are known.
     """
-    products, own = state.basis.values(state.S, X) if values is None else values
+    products, own = state.basis.values(state.S, X)
     n, (q, b) = state.n, (len(state.values), len(own))
     largest = max(state.largest, float(np.abs(own.diagonal()).max()))
     with one_blas_thread(flops=lapack_work(q + b, q + b)):
@@ -293,9 +240,12 @@ def merge_block(state: MergeState, X, keep: int, *, center: bool, values=None) -
         inner = own - with_mean - with_mean[:, None] + state.along[-1]
         inner = _mixed(_mixed(inner, a).T, a)
         kept, L = _factor(inner - Y.T @ Y, largest, state.basis)
-        found, U = _eigenpairs(state.values, np.vstack([Y, L.T]), keep)
-        k = np.count_nonzero(found > _noise(state.basis, n + b, largest))
-        found, U = found[:k], U[:, :k]
+        F = np.vstack([Y, L.T])
+        M = F @ F.T
+        M.flat[: q * len(M) : len(M) + 1] += state.values
+        found, U = np.linalg.eigh(M)
+        k = min(keep, np.count_nonzero(found > _noise(state.basis, n + b, largest)))
+        found, U = found[::-1][:k], U[:, ::-1][:, :k]
         # components are change S + new Phi; rows of C are multiples of (D - V^T Y)^T
         C = _solved(L[kept], U[q:], trans=1).T
         change, new = np.zeros((k + 1, q + 1)), np.zeros((k + 1, b))
@@ -311,7 +261,7 @@ def merge_block(state: MergeState, X, keep: int, *, center: bool, values=None) -
             along = (n * old + others.sum(axis=1)) / (n + b)
     S, basis = state.basis.coefficients(state.S, change, new, X), state.basis.grown(X)
     total = state.total + float(np.trace(inner))
-    return MergeState(basis, S, found, along, n + b, total, largest, state.lost, change)
+    return MergeState(basis, S, found, along, n + b, total, largest, state.lost)
 
 
 def _noise(basis, n: int, largest: float) -> float:
@@ -321,7 +271,7 @@ def _noise(basis, n: int, largest: float) -> float:
 
 def _mixed(M: np.ndarray, a: float) -> np.ndarray:
     """Return M (I - a 1 1^T / b)."""
-    return M - a * M.mean(axis=1, keepdims=True) if a else M
+    return M - a * M.mean(axis=1, keepdims=True)
 
 
 def _solved(L: np.ndarray, B: np.ndarray, trans: int = 0) -> np.ndarray:
@@ -347,54 +297,6 @@ def _factor(R: np.ndarray, largest: float, basis) -> tuple[np.ndarray, np.ndarra
     if np.abs(left).max(initial=0) > MAX_NEGATIVE_RATIO[basis.precision] * largest:
         raise indefinite_error(f"kernel={basis.kernel!r} on X")
     return order[:rank], L
-
-
-def _eigenpairs(values: np.ndarray, F: np.ndarray, keep: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the leading eigenpairs of diag(values, 0) + F F^T, in descending order."""
-    M = F @ F.T
-    if len(M) == 0:
-        return np.zeros(0), np.zeros((0, 0))
-    M.flat[: len(values) * len(M) : len(M) + 1] += values
-    found, U = linalg.eigh(M, driver="evd", overwrite_a=True, check_finite=False)
-    return found[::-1][:keep], U[:, ::-1][:, :keep]
-
-
-def merges(
-    state: MergeState,
-    X,
-    keep: int,
-    size: int,
-    *,
-    center: bool,
-    budget: int | None = None,
-    r: int = 0,
-) -> Iterator[MergeState]:
-    """Yield the state after every block of so many samples, with at most `budget` points.
-
-    Where there are threads, others compute kernel values of the next block during a merge, each
-    with one BLAS thread: small eigenproblems gain little from more. The same number of threads
-    gives the same result, to the bit.
-    """
-    values, ahead = None, isinstance(state.basis, SampleBasis) and budget is None
-    ahead = ahead and blas_threads() > 1 and keep + size <= MAX_AHEAD
-    for rows in gen_batches(X.shape[0], size):
-        block, coming = X[rows], X[rows.stop : rows.stop + size]
-        if budget is not None and state.basis.size + block.shape[0] > budget:
-            state = compress(state, budget - max(1, budget // FREE_PART), r)
-        merge = partial(merge_block, state, block, keep, center=center, values=values)
-        found: list[MergeState] = []
-        if ahead and coming.shape[0]:
-            tasks, flops, gather = state.basis.grown(block).plan(state.S, coming)
-            run_in_threads(_call, [partial(_append, found, merge), *tasks], flops)
-            state = found[0]
-            values = gather(state)
-        else:
-            state = merge()
-        yield state
-
-
-def _append(found: list, merge: Callable):
-    found.append(merge())
 
 
 # -------------------------------------------------------------------------------------- the budget
@@ -468,17 +370,15 @@ def compress(state: MergeState, size: int, r: int) -> MergeState:
         floor = MIN_POINT[basis.precision] * state.largest
         chosen, L, rows = nearest_points(K, weights[:, None] * state.S, size, floor)
         # the scatter of the weighted rows is theirs: its eigenvectors are components again
-        values, V = np.zeros(0), rows[:0]
-        if rows[:-1].size:
-            _, roots, V = linalg.svd(rows[:-1], full_matrices=False)
-            k = np.count_nonzero(roots**2 > _noise(basis, state.n, state.largest))
-            values, V = roots[:k] ** 2, V[:k]
+        _, roots, V = np.linalg.svd(rows[:-1], full_matrices=False)
+        k = np.count_nonzero(roots**2 > _noise(basis, state.n, state.largest))
+        values, V = roots[:k] ** 2, V[:k]
         rows = np.vstack([V, rows[-1] / weights[-1]])
         S = _solved(L, rows.T, trans=1).T
     order, lost = np.argsort(chosen), float(state.values[:r].sum() - values[:r].sum())
     return replace(
         state,
-        basis=basis.of(basis.kernel, points[chosen[order]], len(chosen)),
+        basis=SampleBasis(basis.kernel, points[chosen[order]], len(chosen)),
         S=np.ascontiguousarray(S[:, order]),
         along=rows @ rows[-1],
         values=values,
@@ -589,6 +489,7 @@ class IncrementalKernelPCA(KernelEstimator):
         "callback": [callable, None],
     }
 
+    @moved({"warm_start": "call partial_fit with the rest of the samples"})
     def __init__(
         self,
         n_components=2,
@@ -652,13 +553,14 @@ class IncrementalKernelPCA(KernelEstimator):
         if self.n_components > n:
             r = self.n_components
             raise ValueError(f"n_components={r} must not be larger than the {n} samples of X")
-        order = np.arange(n)
-        if self.shuffle:
-            order = check_random_state(self.random_state).permutation(n)
-        data = order if X is None else X[order]  # a copy: the caller's may change
-        basis = RowBasis.of(operator) if X is None else self._basis(data, center)
-        self._dtype = operator.dtype if X is None else X.dtype
-        state = MergeState.empty(basis)
+        rng = check_random_state(self.random_state)
+        order = rng.permutation(n) if self.shuffle else np.arange(n)
+        if X is None:
+            data, basis = order, RowBasis(operator, self.kernel_, order[:0])
+        else:
+            data = X[order]  # a copy: the caller's may change
+            basis = self._basis(data, center)
+        self._dtype, state = (operator if X is None else X).dtype, MergeState.empty(basis)
         blocks = self._blocks(state, data, center)
         try:
             for count, (state, total) in enumerate(blocks, start=1):
@@ -694,9 +596,13 @@ class IncrementalKernelPCA(KernelEstimator):
             self._dtype, state = X.dtype, MergeState.empty(self._basis(X, self.center))
         else:
             state = self._state
-            X = _as(X, state.basis, self._dtype)
+            X = X.toarray() if sparse.issparse(X) else X
+            if sparse.issparse(getattr(state.basis, "samples", None)):
+                X = sparse.csr_matrix(X)
+            with np.errstate(over="ignore"):  # kernel values will not be finite, which is reported
+                X = X.astype(self._dtype, copy=False)
         if isinstance(state.basis, SampleBasis):  # what a pass that was stopped left is not used
-            basis = state.basis.reserved(X if self.budget is None else X[:0])
+            basis = state.basis.followed_by(X if self.budget is None else X[:0])
             state = replace(state, basis=basis)
         *_, (state, _) = self._blocks(state, X, self.center)
         self._set_code(self._publish(state, X, self.center))
@@ -708,7 +614,7 @@ class IncrementalKernelPCA(KernelEstimator):
         if isinstance(kernel, Linear) and not sparse.issparse(X):
             return AxisBasis(kernel, X.shape[1], self._best_origin(X) if center else None)
         # few points, on which components are projected again and again, have double precision
-        return SampleBasis.of(kernel, X if self.budget is None else X[:0].astype(np.float64))
+        return SampleBasis(kernel, X if self.budget is None else X[:0].astype(np.float64))
 
     def _blocks(self, state, data, center) -> Iterator[tuple[MergeState, int]]:
         """Yield the state after every block of the data, and how many blocks there are."""
@@ -721,10 +627,13 @@ class IncrementalKernelPCA(KernelEstimator):
         size = self.block_size or BLOCK_FACTOR * keep
         budget = budget if isinstance(state.basis, SampleBasis) else None
         size = size if budget is None else min(size, max(1, budget // FREE_PART))
-        states = merges(state, data, keep, size, center=center, budget=budget, r=r)
-        total = -(-data.shape[0] // size)
-        bar = progress_bar(states, shown=self.verbose, total=total, desc="merge", unit="block")
-        return ((state, total) for state in bar)
+        blocks = list(gen_batches(data.shape[0], size))
+        for rows in progress_bar(blocks, shown=self.verbose, desc="merge", unit="block"):
+            X = data[rows]
+            if budget is not None and state.basis.size + X.shape[0] > budget:
+                state = compress(state, budget - max(1, budget // FREE_PART), r)
+            state = merge_block(state, X, keep, center=center)
+            yield state, len(blocks)
 
     def _publish(self, state: MergeState, data, center: bool) -> KernelCode:
         """Set the attributes to where a pass stands; return the code that belongs to them."""
@@ -735,10 +644,9 @@ class IncrementalKernelPCA(KernelEstimator):
         rows[r] = state.S[-1]
         values = clean_eigenvalues(values, n, largest_entry=state.largest, dtype=basis.precision)
         rows[:r][values == 0] = along[values == 0] = 0  # no variance, no direction: code 0
-        if rows.size:
-            signs = np.where(rows[np.arange(r), np.abs(rows[:r]).argmax(axis=1)] < 0, -1, 1)
-            rows[:r] *= signs[:, None]
-            along *= signs
+        signs = np.where(rows[np.arange(r), np.abs(rows[:r]).argmax(axis=1)] < 0, -1, 1)
+        rows[:r] *= signs[:, None]
+        along *= signs
         if isinstance(basis, RowBasis):  # in the order of the operator
             rows, seen = np.zeros((r + 1, basis.operator.shape[0])), rows
             rows[:, basis.seen] = seen
@@ -756,23 +664,13 @@ class IncrementalKernelPCA(KernelEstimator):
             return KernelCode(self.kernel_, basis.operator.points, *code)
         if isinstance(basis, AxisBasis):
             self.X_fit_ = sparse.identity(basis.n_features, dtype, format="csr")
-            return KernelCode(
-                self.kernel_, self.X_fit_, *code, targets=data[:n], shift=basis.origin
-            )
-        points = self.X_fit_ = basis.points.astype(dtype, copy=False)
-        return KernelCode(self.kernel_, points, *code, targets=points)
+            targets, shift = data[:n], basis.origin
+        else:
+            targets = self.X_fit_ = basis.points.astype(dtype, copy=False)
+            shift = None
+        return KernelCode(self.kernel_, self.X_fit_, *code, targets=targets, shift=shift)
 
     def _fit_preimage(self, preimage):
         if self._code.codes is None and isinstance(self._code.targets, np.ndarray):
             self._code = replace(self._code, codes=self._code.encode(self._code.targets))
         return super()._fit_preimage(preimage)
-
-
-def _as(X, basis, dtype):
-    """Return samples in the form of those that components are expanded in already."""
-    if not isinstance(basis, SampleBasis) or not sparse.issparse(basis.samples):
-        X = X.toarray() if sparse.issparse(X) else X
-    elif not sparse.issparse(X):
-        X = sparse.csr_matrix(X)
-    with np.errstate(over="ignore"):  # kernel values will not be finite, which is reported
-        return X.astype(dtype, copy=False)

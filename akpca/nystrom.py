@@ -24,7 +24,7 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from . import eigen
-from .fitting import Interval, StrOptions, fit_method
+from .fitting import Interval, StrOptions, fit_method, moved
 from .kernel_code import KernelCode, relative_to
 from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from .kernels import BLOCK_ROWS, check_digits, check_finite
@@ -43,6 +43,13 @@ KMEANS_STEPS = 3
 UNIFORM_FRACTION = 1e-3
 # A ridge below this fraction of the trace is rounding.
 MIN_RIDGE_RATIO = 1e-12
+# Parameters of the first edition, and what to do instead.
+GONE = {
+    "orthonormal": "False was KernelPCA(...).fit(landmarks), with eigenvalues times n / m",
+    "fit_inverse_transform": "give preimage='ridge'",
+    "alpha": "give preimage=RidgePreimage(alpha=...)",
+    "inverse_gamma": "give preimage=RidgePreimage(gamma=...)",
+}
 
 
 class _Sums(NamedTuple):
@@ -150,6 +157,7 @@ class NystromKernelPCA(KernelEstimator):
         "random_state": ["random_state"],
     }
 
+    @moved(GONE)
     def __init__(
         self,
         n_components=None,
@@ -190,20 +198,17 @@ class NystromKernelPCA(KernelEstimator):
             :mod:`akpca.distributed` that has samples.
         y : Ignored
         """
-        given = isinstance(X, LinearOperator)
-        operator = self._check_operator_options(X) if given else self._as_operator(X)
+        if isinstance(X, LinearOperator):  # only landmarks and sums over samples are gathered
+            if self._check_operator(X) is None:
+                raise ValueError("the Nyström method needs an operator that has samples")
+            if self.sampling != "uniform":
+                raise ValueError(f"an operator needs sampling='uniform', got {self.sampling!r}")
+            operator = X
+        else:
+            operator = self._as_operator(X)
         self._choose_landmarks(operator)
         self._decompose(operator.sum_over_samples(self._sweep, _add))
         return self
-
-    def _check_operator_options(self, operator):
-        """Return the operator, after a check; only landmarks and sums over samples are gathered."""
-        self._check_operator(operator)
-        if operator.points is None:
-            raise ValueError("the Nyström method needs an operator that has samples")
-        if self.sampling != "uniform":
-            raise ValueError(f"an operator needs sampling='uniform', got {self.sampling!r}")
-        return operator
 
     def _as_operator(self, X, reset=True):
         """Return samples as an operator, with the kernel that the parameters ask for."""
@@ -242,15 +247,14 @@ class NystromKernelPCA(KernelEstimator):
             )
         self._dtype, self._shift = operator.dtype, self._best_origin(X)
         rng = check_random_state(self.random_state)
-        indices = None
-        if self.sampling == "uniform" or (self.sampling == "leverage" and m == n):
-            indices = rng.permutation(n)[:m]
-        elif self.sampling == "leverage":
-            scores = self._leverage_scores(X, m, rng) + UNIFORM_FRACTION * m / n
-            indices = rng.choice(n, m, replace=False, p=scores / scores.sum())
-        if indices is None:
-            landmarks = check_finite(cluster_centers(X, m, rng), self.kernel_)
+        if self.sampling == "kmeans":
+            indices, landmarks = None, check_finite(cluster_centers(X, m, rng), self.kernel_)
         else:
+            if self.sampling == "leverage" and m < n:
+                scores = self._leverage_scores(X, m, rng) + UNIFORM_FRACTION * m / n
+                indices = rng.choice(n, m, replace=False, p=scores / scores.sum())
+            else:
+                indices = rng.permutation(n)[:m]
             landmarks = operator.take(indices)
         points = relative_to(self._shift, landmarks)
         check_finite(self.kernel_.diag(points), self.kernel_)  # as new samples will be encoded
@@ -349,11 +353,10 @@ class NystromKernelPCA(KernelEstimator):
         weights, codes = (
             np.ascontiguousarray(a * signs, dtype) for a in (columns[:, :-1], codes[self._kept])
         )
-        known = {"codes": codes, "targets": self.landmarks_, "shift": self._shift}
-        if self.center:
-            known |= {"mean_weights": columns[:, -1], "mean_square": float(mean @ mean)}
-        offset = (offset * signs).astype(dtype)
-        self._set_code(KernelCode(self.kernel_, self._points, weights, offset, **known))
+        code = [weights, (offset * signs).astype(dtype)]
+        code += [columns[:, -1], float(mean @ mean)] if self.center else [None, 0.0]
+        code += [codes, self.landmarks_]
+        self._set_code(KernelCode(self.kernel_, self._points, *code, shift=self._shift))
 
 
 @np.errstate(over="ignore", invalid="ignore")  # kernel values of the centres are checked

@@ -15,8 +15,8 @@ name           kernel                        idea
 'distance'     RBF, linear                   from distances in feature space to those in input space
 ============== ============================= ======================================================
 
-`fit` keeps references to the arrays of the code. `decode` works in blocks of rows, so that its
-memory does not grow with the number of codes. float32 codes and samples give float32.
+`decode` works in blocks of rows, so that its memory does not grow with the number of codes. float32
+codes and samples give float32.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from .eigen import independent_rows, leading_eigenpairs
-from .fitting import Interval, StrOptions, check_codes
+from .fitting import Interval, StrOptions, check_codes, moved
 from .kernel_code import KernelCode
 from .kernels import (
     BLOCK_ROWS,
@@ -116,12 +116,6 @@ class Preimage(BaseEstimator):
         for rows in gen_batches(len(Y), self._block_rows):
             X_hat[rows] = self._decode(Y[rows])
         return X_hat
-
-    def _fit(self, code: KernelCode) -> None:
-        raise NotImplementedError
-
-    def _decode(self, Y: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
 
 
 class RidgePreimage(Preimage):
@@ -206,19 +200,14 @@ class RidgePreimage(Preimage):
         mean = np.asarray(targets.mean(axis=0, dtype=np.float64)).ravel()
         self._mean = mean.astype(targets.dtype) * self.fit_intercept
         rest = targets - self._mean if self.fit_intercept else targets
-        centers = self._choose_centers(codes) if centers is None else centers
-        options = {"centers": centers, "verbose": self.verbose}
-        regression = kernel_ridge(self._kernel, codes, rest, self.alpha, **options)
-        self.centers_, self.dual_coef_ = regression
-        return self
-
-    def _choose_centers(self, codes):
-        """Return some of the codes, or None if the kernel matrix of all fits into memory."""
         n, limit = len(codes), self.memory_limit
-        if n <= BLOCK_ROWS or codes.dtype.itemsize * n**2 <= limit:
-            return None
-        m = max(BLOCK_ROWS, int(np.sqrt(limit / BYTES_PER_CENTER_PAIR)))
-        return codes[check_random_state(self.random_state).permutation(n)[:m]]
+        if centers is None and n > BLOCK_ROWS and codes.dtype.itemsize * n**2 > limit:
+            m = max(BLOCK_ROWS, int(np.sqrt(limit / BYTES_PER_CENTER_PAIR)))
+            centers = codes[check_random_state(self.random_state).permutation(n)[:m]]
+        self.centers_, self.dual_coef_ = kernel_ridge(
+            self._kernel, codes, rest, self.alpha, centers=centers, verbose=self.verbose
+        )
+        return self
 
     def _decode(self, Y):
         return matmul(self._kernel(Y, self.centers_), self.dual_coef_) + self._mean
@@ -315,27 +304,18 @@ class EigenvectorPreimage(Preimage):
 
     def _decode(self, Y):
         X_hat, d = np.empty((len(Y), self._n_features), Y.dtype), self._n_features
-        Y, step = np.hstack([Y, np.ones_like(Y[:, :1])]), max(1, MAX_TEMPORARY_VALUES // d**2)
-        # one buffer for all blocks: allocating memory would cost more than the product
-        buffer = np.empty((min(step, len(Y)), d**2), np.result_type(Y, self._basis))
-        for rows in gen_batches(len(Y), step):
-            M = buffer[: len(Y[rows])]
-            with one_blas_thread(flops=2.0 * len(M) * self._basis.size):
-                np.matmul(Y[rows], self._basis, out=M)
-            values, vectors = _leading(M.reshape(-1, d, d))
-            X_hat[rows] = np.sqrt(np.maximum(values, 0))[:, None] * vectors
+        Y = np.hstack([Y, np.ones_like(Y[:, :1])])
+        for rows in gen_batches(len(Y), max(1, MAX_TEMPORARY_VALUES // d**2)):
+            M = matmul(Y[rows], self._basis).reshape(-1, d, d)
+            with one_blas_thread(flops=4 / 3 * d**3):
+                if d <= MAX_STACKED_EIGH:
+                    pairs = zip(*np.linalg.eigh(M), strict=True)
+                else:
+                    pairs = (leading_eigenpairs(one, 1, random_state=0)[:2] for one in M)
+                for i, (values, V) in enumerate(pairs, start=rows.start):  # ascending, or only one
+                    X_hat[i] = np.sqrt(max(values[-1], 0)) * V[:, -1]
         X_hat[np.sum(X_hat, axis=1) < 0] *= -1
         return X_hat / self._root_gamma
-
-
-def _leading(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the largest eigenvalue and its unit vector for each matrix of a stack."""
-    with one_blas_thread(flops=4 / 3 * M.shape[1] ** 3):
-        if M.shape[1] <= MAX_STACKED_EIGH:
-            values, vectors = np.linalg.eigh(M)
-            return values[:, -1], vectors[:, :, -1]
-        pairs = [leading_eigenpairs(one, 1, random_state=0) for one in M]
-    return np.array([p[0][0] for p in pairs]), np.array([p[1][:, 0] for p in pairs])
 
 
 class FixedPointPreimage(Preimage):
@@ -372,6 +352,7 @@ class FixedPointPreimage(Preimage):
         "tol": [Interval(Real, 0, None, closed="left")],
     }
 
+    @moved({"n_restarts": "it is always 4"})
     def __init__(self, *, max_iter=100, tol=1e-5) -> None:
         self.max_iter = max_iter
         self.tol = tol
@@ -395,8 +376,7 @@ class FixedPointPreimage(Preimage):
         starts = [self.code_.targets[column] for column in nearest.T]
         weights = 1 / np.maximum(distances, np.finfo(distances.dtype).tiny ** 0.5)
         weights /= weights.sum(axis=1, keepdims=True)
-        X_hat = sum(w[:, None] * start for w, start in zip(weights.T, starts, strict=True))
-        todo = np.arange(len(Y))
+        X_hat, todo = np.einsum("ij,jid->id", weights, starts), np.arange(len(Y))
         for start in [*starts, np.broadcast_to(self._mean, X_hat.shape)]:
             found, rho = self._ascend(start[todo], G[todo])
             good = rho > 0

@@ -51,12 +51,12 @@ def test_values_are_those_of_the_equations(letters, t):
 
 
 def test_schedule_of_many_steps():
-    """The schedule of an array of steps is the array of the schedules, in passes or steps."""
-    gain, steps = build("t"), np.arange(1, 6)
-    expected = [gain.schedule(int(t), 10) for t in steps]
-    np.testing.assert_array_equal(gain.schedule(steps, 10), expected)
-    np.testing.assert_array_equal(Gain(5, iterations=20).schedule(steps, None), expected)
-    np.testing.assert_array_equal(build("").schedule(steps, 10), np.full(5, 5.0))
+    """The gain at an array of steps is the array of the gains, in passes or steps."""
+    steps, one = np.arange(1, 6), np.ones(1)
+    expected = [5 * 20 / (t + 20) for t in steps]
+    for gain, n in ((build("t"), 10), (Gain(5, iterations=20), None)):
+        np.testing.assert_allclose(gain.rates(steps, one, n).schedule, expected, rtol=1e-15)
+    np.testing.assert_array_equal(build("").rates(steps, one, 10).schedule, np.full(5, 5.0))
 
 
 def test_no_infinite_gain():

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.linalg import subspace_angles
 from sklearn.base import clone
 from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 
 from akpca.book import reference
 from akpca.hebbian import DivergenceError, Gain, GeneralizedHebbian, generalized
@@ -122,20 +121,6 @@ def test_a_stream_of_batches_equals_one_pass(cuts, block_size, rule, center, kin
     assert stream.n_iter_ == whole.n_iter_ == 1
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("gain", ["auto", Gain(0.01)])
-def test_one_ordered_pass_is_a_stream_if_not_centred(X, rule, gain):
-    """Without centring, fit(n_passes=1, shuffle=False) makes the steps of partial_fit."""
-    options = dict(rule=rule, gain=gain, center=False, random_state=0)
-    stream = GeneralizedHebbian(3, **options)
-    for batch in np.array_split(X, 4):
-        stream.partial_fit(batch)
-    once = GeneralizedHebbian(3, n_passes=1, shuffle=False, **options).fit(X)
-    np.testing.assert_allclose(raw_weights(stream), raw_weights(once), rtol=1e-10, atol=1e-12)
-    # fit reports the variance of its final components, exactly
-    np.testing.assert_allclose(once.explained_variance_, np.mean(once.transform(X) ** 2, axis=0))
-
-
 def test_partial_fit_goes_on_after_fit(X):
     """The steps, the mean and the weights continue."""
     model = GeneralizedHebbian(2, n_passes=3, random_state=0).fit(X[:100])
@@ -164,31 +149,6 @@ def test_sanger_converges_to_pca():
     rebuilt = exact.inverse_transform(exact.transform(X))
     np.testing.assert_allclose(
         model.inverse_transform(model.transform(X)), rebuilt, atol=0.02 * X.std()
-    )
-
-
-def test_variance_estimate_is_unbiased_from_the_start():
-    """Over many short streams its mean is the variance, though the mean is estimated too."""
-    rng = np.random.default_rng(0)
-    streams = rng.standard_normal((600, 5, 1)) * 2 + 7
-    options = dict(gain=Gain(1e-9), random_state=0)
-    estimates = [
-        GeneralizedHebbian(1, **options).partial_fit(S).explained_variance_[0] for S in streams
-    ]
-    assert abs(np.mean(estimates) - 4) < 4 * np.std(estimates) / np.sqrt(len(streams))
-
-
-def test_oja_finds_the_subspace_and_no_eigenvectors():
-    """The span is that of PCA, its rows are orthonormal, but they are not the eigenvectors."""
-    X = make_data(400, 8, decay=0.7)
-    model = GeneralizedHebbian(3, rule="oja", n_passes=60, random_state=0).fit(X)
-    exact = PCA(3).fit(X)
-    assert subspace_angles(model.components_.T, exact.components_.T).max() < 0.01
-    np.testing.assert_allclose(raw_weights(model) @ raw_weights(model).T, np.eye(3), atol=2e-3)
-    cosines = np.abs(model.components_ @ exact.components_.T)
-    assert cosines.max(axis=1).min() < 0.9
-    np.testing.assert_allclose(
-        model.explained_variance_.sum(), exact.explained_variance_.sum(), rtol=1e-3
     )
 
 
@@ -269,22 +229,12 @@ def test_auto_never_diverges(n, d, r, rule, center, tail, scale, seed):
         assert np.isfinite(fitted.explained_variance_).all()
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_too_large_a_gain_is_reported(X, rule):
-    """The error names the gain and what to do, and an unfitted estimator stays unfitted."""
-    model = GeneralizedHebbian(2, rule=rule, gain=Gain(50.0), random_state=0)
-    with pytest.raises(DivergenceError, match=r"eta0.*50.*smaller eta0, or gain='auto'"):
-        model.fit(X)
-    with pytest.raises(NotFittedError):
-        model.transform(X)
-
-
 def test_divergence_in_a_stream_keeps_the_last_good_state(X):
     """The batch that ran away leaves no trace, and the stream can go on with another gain."""
     model = GeneralizedHebbian(2, gain=Gain(0.05), block_size=10, random_state=0)
     model.partial_fit(X)
     good = pickle.loads(pickle.dumps(model))
-    with pytest.raises(DivergenceError):
+    with pytest.raises(DivergenceError, match=r"eta0.*0.05.*smaller eta0, or gain='auto'"):
         model.partial_fit(1e4 * X)
     for name in ("components_", "mean_", "norms_", "explained_variance_"):
         np.testing.assert_array_equal(getattr(model, name), getattr(good, name))
@@ -350,20 +300,6 @@ def test_reconstruction_is_a_projection(X, rule):
     np.testing.assert_allclose(model.transform(rebuilt), codes, atol=1e-10)
     residual = X - rebuilt
     np.testing.assert_allclose(residual @ model.components_.T, 0, atol=1e-10)
-
-
-@pytest.mark.parametrize("center", [True, False])
-def test_the_callers_arrays_stay_apart(X, center):
-    """Samples and codes that are overwritten after a fit or a batch change nothing of the model."""
-    model = GeneralizedHebbian(2, center=center, random_state=0)
-    for method in (model.fit_transform, model.partial_fit):
-        samples = X.copy()
-        returned = method(samples)
-        codes = model.transform(X)
-        samples[:] = 7
-        if isinstance(returned, np.ndarray):
-            returned[:] = 7
-        np.testing.assert_array_equal(model.transform(X), codes)
 
 
 @pytest.mark.parametrize(

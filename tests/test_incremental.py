@@ -14,9 +14,7 @@ from threadpoolctl import threadpool_limits
 from akpca import IncrementalKernelPCA, KernelPCA
 from akpca.book import reference
 from akpca.incremental import (
-    AxisBasis,
     MergeState,
-    RowBasis,
     SampleBasis,
     compress,
     merge_block,
@@ -58,7 +56,7 @@ def test_a_merge_is_the_literal_one(digits, degree, center):
     X = digits[:120, 20:28]
     Phi = X if degree == 1 else reference.degree2_features(X)
     kernel = Linear() if degree == 1 else Polynomial(degree=2, gamma=1, coef0=0)
-    state = MergeState.empty(SampleBasis.of(kernel, X[:0]))
+    state = MergeState.empty(SampleBasis(kernel, X[:0]))
     V, values, mean = np.zeros((0, Phi.shape[1])), np.zeros(0), np.zeros(Phi.shape[1])
     for rows in (slice(0, 1), slice(1, 30), slice(30, 31), slice(31, 120)):
         if center:
@@ -77,48 +75,6 @@ def test_a_merge_is_the_literal_one(digits, degree, center):
         ours, theirs = ((W.T * v) @ W for W, v in ((explicit[:-1], state.values), (V, values)))
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
     np.testing.assert_allclose(state.total, values.sum())
-
-
-@pytest.mark.parametrize("center", [True, False])
-def test_all_bases_agree(digits, center):
-    """Samples, axes of input space and rows of an operator are three ways to write the same."""
-    X, kernel = digits[:150], Linear()
-    origin = X.mean(axis=0) if center else None
-    operator = KernelOperator(X, kernel, center=center)
-    states = [
-        MergeState.empty(basis)
-        for basis in (
-            SampleBasis.of(kernel, X),
-            AxisBasis(kernel, 64, origin),
-            RowBasis.of(operator),
-        )
-    ]
-    for rows in (slice(0, 40), slice(40, 90), slice(90, 150)):
-        blocks = X[rows], X[rows], np.arange(150)[rows]
-        states = [
-            merge_block(state, block, 12, center=center)
-            for state, block in zip(states, blocks, strict=True)
-        ]
-    by_samples, by_axes, by_rows = (state.S[:-1] for state in states)
-    assert_same_up_to_sign((by_samples @ X).T, by_axes.T)
-    np.testing.assert_allclose(by_rows, by_samples, atol=1e-9)
-    for state in states[1:]:
-        np.testing.assert_allclose(state.values, states[0].values)
-        np.testing.assert_allclose(state.total, states[0].total)
-
-
-def test_scatter_is_bounded_from_both_sides(digits):
-    """That along the components is at most the exact one, which is at most what it would be with
-    all that was left out; the sum of both is known exactly."""
-    kernel, state = RBF(0.05), MergeState.empty(SampleBasis.of(RBF(0.05), digits))
-    for i in range(0, 400, 50):
-        state = merge_block(state, digits[i : i + 50], 8, center=True)
-    exact = np.linalg.eigvalsh(KernelOperator(digits, kernel).dense())[::-1]
-    np.testing.assert_allclose(state.total, exact.sum())
-    left_out = state.total - state.values.sum()
-    assert np.all(state.values <= exact[:8] * (1 + 1e-12))
-    assert np.all(state.values >= exact[:8] - left_out)
-    assert state.values[0] > 0.99 * exact[0]
 
 
 # ------------------------------------------------------------------------- the exact components
@@ -152,13 +108,11 @@ def test_nearly_exact_by_default(digits, kernel):
     assert kept < error(model, digits, kernel) < 1.1 * exact
 
 
-def test_better_than_incremental_pca(digits):
-    """With the linear kernel and the same blocks, the error is smaller than scikit-learn's, whose
-    components are those of a merge that keeps no more than it is asked for."""
+def test_incremental_pca(digits):
+    """With the linear kernel, the same blocks and no more components than asked for, it is
+    scikit-learn's."""
     options = {"block_size": 40, "shuffle": False, "kernel": "linear"}
-    ours = IncrementalKernelPCA(8, **options).fit(digits)
     theirs = IncrementalPCA(8, batch_size=40).fit(digits)
-    assert error(ours, digits, Linear()) < error(theirs, digits, Linear())
     plain = IncrementalKernelPCA(8, n_kept=8, **options).fit(digits)
     assert_same_up_to_sign(plain.components_.T, theirs.components_.T)
     np.testing.assert_allclose(plain.explained_variance_, theirs.explained_variance_)
@@ -215,7 +169,7 @@ def test_components_that_are_next_to_nothing_do_no_harm(name, gamma, dtype, atol
 def test_points_that_are_next_to_nothing_do_no_harm(gamma, dtype):
     """A budget that is larger than the rank of the kernel matrix, up to rounding, is not used up
     by points that add nothing to the others."""
-    X, kernel = smooth_data("ring", 3000), RBF(gamma)
+    X, kernel = smooth_data("ring", 1500), RBF(gamma)
     model = IncrementalKernelPCA(5, kernel=kernel, budget=200)
     for i in range(0, len(X), 100):
         model.partial_fit(X[i : i + 100].astype(dtype))
@@ -314,7 +268,7 @@ def test_a_projection_is_the_nearest(digits):
     are orthonormal, and the scatter along them is that of the projected ones."""
     kernel = RBF(0.05)
     state = merge_block(
-        MergeState.empty(SampleBasis.of(kernel, digits[:0])), digits[:90], 20, center=True
+        MergeState.empty(SampleBasis(kernel, digits[:0])), digits[:90], 20, center=True
     )
     small = compress(state, 60, 4)
     Z, points = small.basis.points, state.basis.points
@@ -409,9 +363,8 @@ def test_an_interrupt_keeps_what_was_seen(digits, name):
 
 
 def test_threads_change_nothing(digits):
-    """Kernel values that are computed ahead, in another thread, are those of a plain merge."""
-    X = np.tile(digits, (4, 1)) + 0.1 * np.random.default_rng(0).standard_normal((1600, 64))
-    X = np.tile(X, (1, 8))  # kernel values that are worth a thread
+    """Results with two threads are the same in every run, and those with one but for rounding."""
+    X = np.tile(digits, (4, 8)) + 0.1 * np.random.default_rng(0).standard_normal((1600, 512))
     model = IncrementalKernelPCA(3, gamma=0.02 / 8, block_size=400, n_kept=60, random_state=0)
     found = []
     for n_threads in (1, 2, 2):
@@ -419,11 +372,6 @@ def test_threads_change_nothing(digits):
             found.append(model.fit(X).transform(X[:50]))
     np.testing.assert_array_equal(*found[1:])
     np.testing.assert_allclose(*found[:2], atol=1e-9)
-    state = MergeState.empty(SampleBasis.of(RBF(0.02 / 8), X[:0]))
-    order = np.random.RandomState(0).permutation(1600)
-    for start in range(0, 1600, 400):
-        state = merge_block(state, X[order[start : start + 400]], 60, center=True)
-    np.testing.assert_allclose(model.eigenvalues_, state.values[:3], rtol=1e-10)
 
 
 @pytest.mark.parametrize("budget", [None, 90])
@@ -455,18 +403,15 @@ def test_callback_sees_every_block(digits):
 # ------------------------------------------------------------------------------------- manners
 
 
-def test_preimages(digits):
-    """All decoders that know the kernel decode, with and without a budget."""
-    spread = np.mean((digits - digits.mean(axis=0)) ** 2)
-    for budget in (None, 150):
-        model = IncrementalKernelPCA(8, gamma=0.02, budget=budget, random_state=0).fit(digits)
-        codes = model.transform(digits)
-        for name in ("ridge", "fixed_point", "distance"):
-            decoded = model.inverse_transform(codes, preimage=name)
-            assert np.mean((decoded - digits) ** 2) < 0.6 * spread
-    fitted = IncrementalKernelPCA(8, gamma=0.02, preimage="ridge", random_state=0).fit(digits)
-    decoded = fitted.inverse_transform(fitted.transform(digits))
-    assert np.mean((decoded - digits) ** 2) < 0.6 * spread
+@pytest.mark.parametrize("budget", [None, 400])
+@pytest.mark.parametrize("name", ["ridge", "fixed_point", "distance"])
+def test_preimages(digits, name, budget):
+    """With all components kept, a code is decoded as by kernel PCA, also by a fitted decoder."""
+    exact = KernelPCA(5, kernel="rbf", gamma=0.02).fit(digits)
+    model = IncrementalKernelPCA(5, gamma=0.02, n_kept=400, budget=budget, preimage=name)
+    codes = model.fit(digits).transform(digits[:40])
+    expected = exact.inverse_transform(exact.transform(digits[:40]), preimage=name)
+    np.testing.assert_allclose(model.inverse_transform(codes), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["rbf", "linear"])
@@ -492,27 +437,17 @@ def test_the_callers_arrays_stay_apart(digits, name):
         (dict(n_components=30), "n_components=30 must not be larger than the 20 samples of X"),
         (dict(block_size=0), "block_size"),
         (dict(kernel="precomputed"), "must be a square matrix"),
+        (dict(kernel="sigmoid", gamma=1, coef0=-1), r"Sigmoid.* on X .*not positive semi-definite"),
     ],
 )
 def test_bad_arguments(digits, parameters, match):
-    """Each bad argument is named in the error."""
+    """Each bad argument is named in the error, and a kernel that is no inner product."""
     with pytest.raises(ValueError, match=match):
         IncrementalKernelPCA(**parameters).fit(digits[:20])
-
-
-def test_bad_calls(digits):
-    """A stream takes samples, and an operator a precomputed kernel."""
     with pytest.raises(ValueError, match="needs samples, not kernel='precomputed'"):
         IncrementalKernelPCA(kernel="precomputed").partial_fit(digits)
     with pytest.raises(ValueError, match="an operator needs kernel='precomputed', not 'rbf'"):
         IncrementalKernelPCA().fit(KernelOperator(digits, RBF()))
-
-
-def test_kernels_that_are_not_positive(digits):
-    """A kernel that is no inner product is refused, and named."""
-    model = IncrementalKernelPCA(2, kernel="sigmoid", gamma=1, coef0=-1, random_state=0)
-    with pytest.raises(ValueError, match=r"kernel=Sigmoid.* on X .*not positive semi-definite"):
-        model.fit(digits)
 
 
 def test_values_that_overflow(digits):

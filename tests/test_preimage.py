@@ -5,9 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn import decomposition
-from sklearn.base import clone
-from sklearn.datasets import load_digits
 
 from akpca import KernelPCA, pca, preimage
 from akpca.book import reference
@@ -105,8 +102,9 @@ def test_norms_and_products_without_the_kernel_matrix(center, kernel, X, X_new):
 
 @both
 @all_pairs
-def test_all_components_give_the_samples_back(name, kernel, center, X):
-    """With nothing lost, every decoder returns the fitted samples (up to sign, if k has none)."""
+def test_all_components_give_the_samples_back(name, kernel, center, X, X_new):
+    """With nothing lost, every decoder returns the fitted samples (up to sign, if k has none), and
+    new ones, where the feature space has a finite dimension."""
     model, space = fitted(X, kernel, None, center)
     decoder = make_preimage(name, **({"alpha": 1e-9} if name == "ridge" else {})).fit(space)
     X_hat = decoder.decode(model.transform(X))
@@ -114,17 +112,11 @@ def test_all_components_give_the_samples_back(name, kernel, center, X):
         np.testing.assert_allclose(X_hat, X * np.sign(X.sum(axis=1))[:, None], atol=1e-9)
     else:
         np.testing.assert_allclose(X_hat, X, atol=1e-6 if name == "ridge" else 1e-9)
-
-
-@both
-@pytest.mark.parametrize("name, kernel", [p for p in PAIRS if not isinstance(p[1], RBF)][1:])
-def test_finite_feature_spaces_give_new_samples_back(name, kernel, center, X, X_new):
-    """All components span a feature space of finite dimension: new samples come back exactly."""
-    model, space = fitted(X, kernel, None, center)
-    X_hat = make_preimage(name).fit(space).decode(model.transform(X_new))
-    if kernel == SQUARE:
-        X_hat *= np.sign(np.sum(X_hat * X_new, axis=1))[:, None]
-    np.testing.assert_allclose(X_hat, X_new, atol=1e-8)
+    if kernel == SQUARE or isinstance(kernel, Linear):
+        found = decoder.decode(model.transform(X_new))
+        signs = np.sign(np.sum(found * X_new, axis=1))[:, None]
+        np.testing.assert_allclose(found, X_new * signs, atol=1e-8)
+        assert isinstance(kernel, Polynomial) or np.all(signs == 1)
 
 
 @both
@@ -183,27 +175,10 @@ def test_degenerate_data_and_codes_give_finite_samples(name, kernel, center, dat
     assert np.isfinite(make_preimage(name).fit(space).decode(Y)).all()
 
 
-def test_registry_and_parameters(X):
-    """Decoders by name, with their arguments; clone keeps arguments and drops what was fitted."""
-    assert set(PREIMAGES) == {"ridge", "eigenvector", "fixed_point", "distance"}
-    _, space = fitted(X, RBF(0.3), 3)
-    decoder = make_preimage("distance", n_neighbors=7).fit(space)
-    assert isinstance(decoder, DistancePreimage)
-    assert clone(decoder).get_params() == {"n_neighbors": 7}
-    assert not hasattr(clone(decoder), "code_")
-    with pytest.raises(ValueError, match=r"preimage must be one of .*'ridge'.*got 'inverse'"):
-        make_preimage("inverse")
-    with pytest.raises(TypeError, match="n_neighbors"):
-        make_preimage("ridge", n_neighbors=7)
-
-
 @pytest.mark.parametrize(
     "name, kernel, allowed",
     [
-        ("eigenvector", RBF(0.3), "degree=2"),
-        ("eigenvector", Polynomial(degree=3), "degree=2"),
         ("eigenvector", Polynomial(degree=2, coef0=1), "coef0=0"),
-        ("fixed_point", Linear(), "RBF"),
         ("fixed_point", None, "RBF"),
         ("distance", Laplacian(), "a linear kernel, or RBF"),
         ("distance", RBF(0), "gamma > 0"),
@@ -219,25 +194,13 @@ def test_kernels_that_cannot_be_inverted(name, kernel, allowed, X):
     assert allowed in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "name, params",
-    [
-        ("ridge", {"alpha": -1}),
-        ("ridge", {"kernel": "gauss"}),
-        ("fixed_point", {"max_iter": 0}),
-        ("distance", {"n_neighbors": 0}),
-    ],
-)
-def test_bad_arguments(name, params, X):
-    """The error names the argument."""
-    _, space = fitted(X, RBF(0.3), 3)
-    with pytest.raises(ValueError, match=f"'{next(iter(params))}' parameter"):
-        make_preimage(name, **params).fit(space)
-
-
 @pytest.mark.parametrize("name", sorted(PREIMAGES))
-def test_bad_codes(name, X):
-    """Not fitted, a wrong number of columns, NaN: an error each."""
+def test_bad_names_parameters_and_codes(name, X):
+    """Unknown, not fitted, a wrong number of columns, NaN: an error each."""
+    with pytest.raises(ValueError, match=r"preimage must be one of .*'ridge'.*got 'inverse'"):
+        make_preimage("inverse")
+    with pytest.raises(ValueError, match="'alpha' parameter"):
+        make_preimage("ridge", alpha=-1).fit(fitted(X, RBF(0.3), 3)[1])
     _, space = fitted(X, dict(PAIRS)[name], 3)
     with pytest.raises(ValueError, match="not fitted"):
         make_preimage(name).decode(space.codes)
@@ -266,20 +229,6 @@ def test_ridge_equals_the_formula(fit_intercept, X, X_new):
         np.testing.assert_allclose(x_hat, mean + k @ dual, atol=1e-10)
 
 
-def test_ridge_without_intercept_is_scikit_learn(X, X_new):
-    """The inverse of scikit-learn's KernelPCA is this decoder with its kernel and no mean."""
-    theirs = decomposition.KernelPCA(
-        3, kernel="rbf", gamma=0.3, alpha=0.2, fit_inverse_transform=True
-    ).fit(X)
-    model, space = fitted(X, RBF(0.3), 3)
-    decoder = RidgePreimage(RBF(0.3), alpha=0.2, fit_intercept=False).fit(space)
-    np.testing.assert_allclose(
-        decoder.decode(model.transform(X_new)),
-        theirs.inverse_transform(theirs.transform(X_new)),
-        atol=1e-8,
-    )
-
-
 def test_ridge_widths(X):
     """'scale' and None are what they say."""
     _, space = fitted(X, RBF(0.3), 3)
@@ -288,31 +237,7 @@ def test_ridge_widths(X):
     assert RidgePreimage("linear").fit(space).decode(space.codes).shape == X.shape
 
 
-def test_ridge_intercept_helps_far_away_and_on_digits():
-    """Far from all codes the answer is the mean, not 0; and held-out digits come out better."""
-    digits = load_digits().data / 16
-    X, X_new = digits[:400], digits[400:600]
-    model, space = fitted(X, RBF(0.05), 10)
-    errors = []
-    for fit_intercept in (True, False):
-        decoder = RidgePreimage(fit_intercept=fit_intercept).fit(space)
-        far = decoder.decode(np.full((1, 10), 1e3))[0]
-        np.testing.assert_allclose(far, X.mean(axis=0) * fit_intercept, atol=1e-12)
-        errors.append(np.mean((decoder.decode(model.transform(X_new)) - X_new) ** 2))
-    assert errors[0] < errors[1]
-
-
 # ------------------------------------------------------------------------------ eigenvector
-
-
-def test_eigenvector_equals_the_reports_decoder(X, X_new):
-    """sqrt(lambda_1) v_1 of M, formed by explicit features; positive sum."""
-    model, space = fitted(X, Polynomial(degree=2, gamma=1, coef0=0), 3, center=False)
-    X_hat = EigenvectorPreimage().fit(space).decode(model.transform(X_new))
-    for x_hat, M in zip(X_hat, explicit_projection(X, X_new, 3, False), strict=True):
-        values, vectors = np.linalg.eigh(M)
-        expected = np.sqrt(max(values[-1], 0)) * vectors[:, -1]
-        np.testing.assert_allclose(x_hat, expected * np.sign(expected.sum()), atol=1e-9)
 
 
 @both
@@ -329,51 +254,7 @@ def test_eigenvector_solvers_agree_with_dense_eigh(d, center):
         np.testing.assert_allclose(x_hat, x * np.sign(x.sum()), atol=1e-8)
 
 
-@settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 1000), center=st.booleans(), scale=st.floats(0.1, 10))
-def test_eigenvector_is_the_nearest_image(seed, center, scale):
-    """No other x has phi(x) = x x^T nearer to P phi."""
-    rng = np.random.default_rng(seed)
-    X = scale * rng.standard_normal((12, 3))
-    _, space = fitted(X, SQUARE, 2, center)
-    y = space.codes[:1] * rng.uniform(-2, 2, (1, 2))
-    x_hat = EigenvectorPreimage().fit(space).decode(y)[0]
-    M = (X.T * space.expansion(y)[0]) @ X
-
-    def distance(x):
-        return np.sum((M - np.outer(x, x)) ** 2)
-
-    others = [x_hat + t * rng.standard_normal(3) for t in (0.01, 0.1, 1, 10)]
-    assert min(map(distance, others)) >= distance(x_hat) - 1e-9 * (1 + np.sum(M**2))
-    assert x_hat.sum() >= 0
-
-
 # ------------------------------------------------------------------------------ fixed point
-
-
-@both
-def test_fixed_point_equals_the_literal_iteration(center, X, X_new):
-    """Mika's iteration, a point and a step at a time, from the sample of nearest code."""
-    model, space = fitted(X, RBF(0.3), 5, center)
-    Y = model.transform(X_new)
-    decoder = FixedPointPreimage(max_iter=2000, tol=1e-9).fit(space)
-    X_hat = decoder.decode(Y)
-    assert decoder.n_fallbacks_ == 0
-    compared = 0
-    for y, g, x_hat in zip(Y, space.expansion(Y), X_hat, strict=True):
-        x = X[np.argmin(np.sum((space.codes - y) ** 2, axis=1))]
-        rho = [sum(g[i] * np.exp(-0.3 * np.sum((x - X[i]) ** 2)) for i in range(60))]
-        for _ in range(2000):
-            w = np.array([g[i] * np.exp(-0.3 * np.sum((x - X[i]) ** 2)) for i in range(60)])
-            step = w @ X / w.sum() - x
-            x = x + step
-            rho.append(w.sum())
-            if np.linalg.norm(step) < 1e-10:
-                break
-        if (np.diff(rho[1:]) >= -1e-12).all():  # the plain iteration climbed all the way
-            np.testing.assert_allclose(x_hat, x, atol=1e-6)
-            compared += 1
-    assert compared >= 6
 
 
 def rho(space, G, X_hat):
@@ -499,16 +380,14 @@ def test_distance_with_the_linear_kernel_is_pca(center, X, X_new):
     np.testing.assert_allclose(X_hat, pca(X, 2, center=center).reconstruct(X_new), atol=1e-9)
 
 
-def test_many_neighbours_do_not_explode():
-    """Distances that don't fit together, and many of them: no image is blown up."""
-    X = load_digits().data / 16
-    X, X_new = X[:600], X[600:650]
-    model = KernelPCA(10, kernel="rbf", gamma=0.02, random_state=0).fit(X)
-    Y = model.transform(X_new)
-    spread = np.mean(np.sum((X_new - X.mean(axis=0)) ** 2, axis=1))
-    for n_neighbors in (10, 60, 200):
-        decoded = model.inverse_transform(Y, preimage=DistancePreimage(n_neighbors))
-        assert np.mean(np.sum((decoded - X_new) ** 2, axis=1)) < spread
+def test_neighbours_that_hardly_differ_do_not_explode():
+    """Distances that do not fit together, in a direction of nearly no extent: no step is longer
+    than three times the distances from the neighbours."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 4)) * [1, 1, 1, 1e-5]
+    model, space = fitted(X, RBF(0.3), 2)
+    Y = model.transform(X + 0.3 * rng.standard_normal(X.shape))
+    assert np.abs(DistancePreimage(8).fit(space).decode(Y)).max() < 10
 
 
 # ------------------------------------------------------------------- memory of the learned inverse
@@ -516,34 +395,29 @@ def test_many_neighbours_do_not_explode():
 
 @pytest.fixture(scope="module")
 def curve():
-    """1,500 noisy points of a curve in five dimensions, and 200 new ones."""
+    """1,000 noisy points of a curve in five dimensions, and 200 new ones."""
     rng = np.random.default_rng(0)
-    t = rng.random((1700, 1)) * np.arange(1, 6)
-    X = np.sin(3 * t) + 0.01 * rng.standard_normal((1700, 5))
-    return X[:1500], X[1500:]
+    t = rng.random((1200, 1)) * np.arange(1, 6)
+    X = np.sin(3 * t) + 0.01 * rng.standard_normal((1200, 5))
+    return X[:1000], X[1000:]
 
 
 @pytest.mark.parametrize("options", [{"fit_inverse_transform": True}, {"preimage": "ridge"}])
-def test_learned_inverse_keeps_to_the_memory_limit(options, curve, monkeypatch):
-    """Above memory_limit some codes are centres: no matrix of all codes is made, the error hardly
-    grows, and the same random_state gives the same result."""
+def test_learned_inverse_keeps_to_the_memory_limit(options, curve):
+    """Above memory_limit some codes are centres, the same for the same random_state, and the error
+    hardly grows; a kernel matrix that just fits gives the regression on all codes, to the bit."""
     X, X_new = curve
     options = {"kernel": "rbf", "gamma": 1.0, "alpha": 1e-3, "random_state": 0, **options}
-    full = KernelPCA(3, **options).fit(X)
-    sizes, matrix = [], RBF.__call__
-    monkeypatch.setattr(RBF, "__call__", lambda *a: sizes.append(matrix(*a)) or sizes[-1])
-    limited = KernelPCA(3, memory_limit=72 * 490**2, **options).fit(X)
-    decoder = limited.preimage_ if "preimage" in options else limited._decoder
-    assert len(decoder.centers_) <= 600  # those that are not redundant
-    assert max(K.size for K in sizes) <= 1200 * 600
-    errors = [
-        np.mean((model.inverse_transform(model.transform(X_new)) - X_new) ** 2)
-        for model in (full, limited)
-    ]
-    assert errors[1] < 1.1 * errors[0]
-    again = KernelPCA(3, memory_limit=72 * 490**2, **options).fit(X)
-    codes = again.transform(X_new)
-    np.testing.assert_array_equal(again.inverse_transform(codes), limited.inverse_transform(codes))
+    decoded = []
+    for limit in (2e9, 8 * 1000**2, 8 * 1000**2 - 1, 72 * 490**2, 72 * 490**2):
+        model = KernelPCA(3, memory_limit=limit, **options).fit(X)
+        decoded.append(model.inverse_transform(model.transform(X_new)))
+        assert len(model._decoder.centers_) <= (1000 if limit >= 8 * 1000**2 else 512)
+    full, fits, other, limited, again = decoded
+    np.testing.assert_array_equal(full, fits)
+    np.testing.assert_array_equal(limited, again)
+    assert not np.array_equal(full, other)
+    assert np.mean((limited - X_new) ** 2) < 1.1 * np.mean((full - X_new) ** 2)
 
 
 def test_ridge_with_centres_is_the_literal_one(curve):
@@ -558,17 +432,6 @@ def test_ridge_with_centres_is_the_literal_one(curve):
     all_centers, one = preimage.kernel_ridge(kernel, Y[:99], X[:99], 0.3, centers=Y[:99])
     plain = kernel(Y, Y[:99]) @ preimage.kernel_ridge(kernel, Y[:99], X[:99], 0.3)[1]
     np.testing.assert_allclose(kernel(Y, all_centers) @ one, plain, atol=1e-6)
-
-
-def test_learned_inverse_within_the_limit_is_unchanged(curve):
-    """A kernel matrix that just fits gives the regression on all codes, to the bit."""
-    codes, targets = curve[0][:600, :2], curve[0][:600]
-    exact = preimage.kernel_ridge(RBF(1.0), codes, targets, 0.1)[1]
-    for limit, same in ((8 * 600**2, True), (8 * 600**2 - 1, False)):
-        ridge = RidgePreimage(
-            RBF(1.0), alpha=0.1, fit_intercept=False, memory_limit=limit, random_state=0
-        ).fit_pairs(codes, targets)
-        assert np.array_equal(ridge.dual_coef_, exact) == same
 
 
 # ------------------------------------------------------------------------------ ends of the range

@@ -92,7 +92,7 @@ def adapting_steps(block, rates, state):
     """See `akpca.hebbian.steps.adapting_steps`."""
     r, (b, _, columns) = len(state.rho), block.stack.shape
     M, outputs = np.eye(r, columns), np.empty((r, b))
-    state = type(state)(*(np.array(part, order="C") for part in state))
+    state = type(state)(*map(np.copy, state))
     N = np.eye(r, columns, r) if rates.adapts else np.zeros((r, columns))
     _adapting_steps(block, rates, state, M, N, outputs)
     return M, N, outputs, state

@@ -122,22 +122,17 @@ class Gain:
         """Whether stochastic meta-descent adapts it."""
         return self.mu is not None
 
-    def schedule(self, t: int | np.ndarray, n_samples: int | None) -> np.ndarray:
-        """Return eta0 tau / (t + tau), the part that depends on time alone."""
-        tau = self.iterations
+    def rates(self, t: np.ndarray, eigenvalues: np.ndarray, n_samples: int | None) -> Rates:
+        """Return what the steps t of a block need to know; a stream has no number of samples."""
+        t, tau = np.asarray(t, dtype=float), self.iterations
         if self.passes is not None:
             if n_samples is None:
                 raise ValueError("a stream has no passes: give Gain(iterations=...) for passes")
             tau = float(self.passes * n_samples)
-        if tau is None:
-            return self.eta0 * np.ones_like(t, dtype=float)
-        return self.eta0 * tau / (np.asarray(t, dtype=float) + tau)
-
-    def rates(self, t: np.ndarray, eigenvalues: np.ndarray, n_samples: int | None) -> Rates:
-        """Return what the steps t of a block need to know of the gain."""
+        schedule = self.eta0 * np.ones_like(t) if tau is None else self.eta0 * tau / (t + tau)
         scale = precondition(np.asarray(eigenvalues, float), self.reciprocal, self.normalised)
         parts = self.reciprocal, self.normalised, self.adapts, float(self.mu or 0), float(self.xi)
-        return Rates(self.schedule(t, n_samples), scale, *parts)
+        return Rates(schedule, scale, *parts)
 
     def __call__(self, t, eigenvalues, n_samples=None) -> np.ndarray:
         """Return the gain of every component at step t, without what meta-descent adapts."""

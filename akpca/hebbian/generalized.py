@@ -28,7 +28,7 @@ import numpy as np
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..fitting import FLOATS, Encoder, Interval, StrOptions, check_codes, fit_method
+from ..fitting import FLOATS, Encoder, Interval, StrOptions, check_codes, fit_method, moved
 from ..kernels import BLOCK_ROWS
 from ..progress import FitProgress, progress_bar, warn_interrupted
 from ..threads import one_blas_thread
@@ -190,6 +190,7 @@ class GeneralizedHebbian(Encoder):
         "callback": [callable, None],
     }
 
+    @moved({"warm_start": "give more n_passes, or call partial_fit"})
     def __init__(
         self,
         n_components=2,
@@ -296,8 +297,7 @@ class GeneralizedHebbian(Encoder):
         """
         check_is_fitted(self, "components_")
         X = validate_data(self, X, dtype=FLOATS, reset=False)
-        blocks = gen_batches(len(X), BLOCK_ROWS)
-        return np.concatenate([(X[rows] - self.mean_) @ self.components_.T for rows in blocks])
+        return (X - self.mean_) @ self.components_.T
 
     def inverse_transform(self, X) -> np.ndarray:
         """Return the samples nearest to the mean with the codes X, shape (n_new, n_features).
@@ -344,7 +344,7 @@ class GeneralizedHebbian(Encoder):
 
     def _publish(self, state: LinearState, dtype, n_iter: int, X=None) -> None:
         """Set all attributes; the variances are those of X if it is given."""
-        norms = np.sqrt(np.sum(state.weights**2, axis=1))
+        norms = np.linalg.norm(state.weights, axis=1)
         lengths = np.where(norms > 0, norms, 1)
         components = state.weights / lengths[:, None]
         mean = state.total / state.n_samples if self.center else np.zeros_like(state.total)

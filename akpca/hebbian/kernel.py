@@ -19,13 +19,13 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import check_array, check_random_state, gen_batches
 
-from ..fitting import Interval, StrOptions, fit_method
+from ..fitting import Interval, StrOptions, fit_method, moved
 from ..kernel_code import KernelCode
 from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from ..kernels import BLOCK_ROWS, check_finite
 from ..operators import KernelOperator, MatrixOperator
 from ..progress import FitProgress, progress_bar, warn_interrupted, warn_user
-from ..threads import matmul, one_blas_thread
+from ..threads import one_blas_thread
 from .gains import Gain
 from .steps import (
     NONE,
@@ -160,14 +160,12 @@ def sampled_start(operator, r: int, some: np.ndarray) -> tuple[np.ndarray, np.nd
     have to pass through one another, and that takes more steps than all the rest. k is less than r
     if the samples have fewer directions.
     """
-    m, blocks = len(some), list(gen_batches(len(some), BLOCK_ROWS))  # not to hold all rows
-    own = np.vstack([operator.rows(some[b])[:, some] for b in blocks]).astype(np.float64)
+    m, rows = len(some), operator.rows(some).astype(np.float64, copy=False)
+    own = rows[:, some]
     values, U = linalg.eigh((own + own.T) / 2, subset_by_index=(max(m - r, 0), m - 1))
     noise = ROUNDING * np.sqrt(m) * np.finfo(operator.dtype).eps * operator.diagonal().max()
     C = (U[:, values > noise] / np.sqrt(values[values > noise])).T
-    AK = np.zeros((len(C), operator.shape[0]))
-    for b in blocks:
-        AK += matmul(C[:, b], operator.rows(some[b]).astype(np.float64))
+    AK = C @ rows
     if len(C):
         V = linalg.eigh(AK @ AK.T)[1][:, ::-1]
         C, AK = V.T @ C, V.T @ AK
@@ -215,6 +213,13 @@ class HebbianProgress(FitProgress):
     eigenvalues: np.ndarray | None
     gain_scale: float
     log_gain: np.ndarray
+
+
+# Parameters of the first edition, and what to do instead.
+GONE = {
+    "warm_start": "give more n_passes, or the coefficients_ of another fit as init",
+    "block_size": "the number of steps in a block changes rounding only",
+}
 
 
 class KernelHebbian(KernelEstimator):
@@ -316,6 +321,7 @@ class KernelHebbian(KernelEstimator):
         "callback": [callable, None],
     }
 
+    @moved(GONE)
     def __init__(
         self,
         n_components=2,
@@ -374,16 +380,15 @@ class KernelHebbian(KernelEstimator):
         A, AK, order, limit = self._start(operator, rng)
         gain = safe_gain(operator, A, AK, self.n_passes) if auto else self.gain
         state = start_state(operator, A, gain, AK=AK)
-        size = 96 if self.n_components <= 32 else 128  # of blocks: the same steps, but for rounding
-        options = {"every_step": self.eigenvalue_updates == "iteration", "limit": limit}
+        size = 96 if self.n_components <= 32 else 128  # the same steps, but for rounding
+        every_step = self.eigenvalue_updates == "iteration"
+        options = {"block_size": size, "every_step": every_step, "limit": limit}
         total, retreats = -(-n // size) * self.n_passes, 0
         try:
             with progress_bar(shown=self.verbose, total=total, desc="blocks") as bar:
                 while state.t < n * self.n_passes:
                     try:  # an interrupt leaves the state after the last whole block
-                        for after in run_pass(
-                            operator, state, gain, order, block_size=size, **options
-                        ):
+                        for after in run_pass(operator, state, gain, order, **options):
                             state = after
                             bar.update()
                     except DivergenceError as error:
@@ -429,7 +434,7 @@ class KernelHebbian(KernelEstimator):
         if X.dtype.itemsize * X.shape[0] ** 2 > self.memory_limit:
             return KernelOperator(X, kernel, center=self.center), X
         with np.errstate(all="ignore"):  # what overflows is reported by the check
-            K = check_finite(kernel(X), kernel)
+            K = check_finite(kernel.matrix(X), kernel)
         return MatrixOperator(K, center=self.center), X
 
     def _start(self, operator, rng):
@@ -469,20 +474,22 @@ class KernelHebbian(KernelEstimator):
         some = order[:BLOCK_ROWS]
         rows = operator.rows(some)
         size = max(rows[np.arange(len(some)), some].max(), np.finfo(operator.dtype).tiny)
-        limit = RUNAWAY * max(1.0, float(np.max(matmul(A, rows.T) ** 2) / size))
+        limit = RUNAWAY * max(1.0, float(np.max((A @ rows.T) ** 2) / size))
         return A, AK, order, limit
 
     def _warn_of_failure(self) -> None:
         norms, values = self.norms_, self.eigenvalues_
         wrong = np.flatnonzero(np.maximum.accumulate(values[::-1])[::-1] > RISE * values)
         if norms.max() > TOO_LONG:
-            text = f"components of norm {norms.max():.2g}, where 1 is right: {self.gain_!r}"
-            warn_user(f"{text} was too large at the start; give a smaller one, or a smaller init")
-        elif len(wrong) and np.abs(norms - 1).max() <= RIGHT_LENGTH:
-            text = f"component {wrong[0]} has a smaller eigenvalue than one after it: they are in a"
             warn_user(
-                f"{text} wrong order, or mixed. A PCA of the codes sorts them; another "
-                "random_state, or a gain that is annealed later, may find them"
+                f"components of norm {norms.max():.2g}, where 1 is right: {self.gain_!r} was too "
+                "large at the start; give a smaller one, or a smaller init"
+            )
+        elif len(wrong) and np.abs(norms - 1).max() <= RIGHT_LENGTH:
+            warn_user(
+                f"component {wrong[0]} has a smaller eigenvalue than one after it: they are in a "
+                "wrong order, or mixed. A PCA of the codes sorts them; another random_state, or a "
+                "gain that is annealed later, may find them"
             )
 
     def _report(self, gain: Gain, state: KernelState) -> HebbianProgress:
