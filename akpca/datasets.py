@@ -12,6 +12,7 @@ never unpickled. Functions on arrays return new arrays, and float32 stays float3
 
 from __future__ import annotations
 
+import difflib
 import gzip
 import importlib.util
 import math
@@ -34,6 +35,7 @@ __all__ = [
     "add_gaussian_noise",
     "add_speckle",
     "balanced_split",
+    "check_dataset",
     "data_folder",
     "dataset_files",
     "dataset_names",
@@ -170,6 +172,22 @@ def dataset_files(name: str) -> tuple[bool, str]:
         return False, str(error)
 
 
+def check_dataset(name: str) -> None:
+    """Raise as `load_dataset` does for an unknown name or a file that is not there."""
+    if name.lower().endswith(ENDINGS):
+        if not Path(name).expanduser().is_file():
+            raise FileNotFoundError(f"there is no file {name} (looked for in {Path.cwd()})")
+    elif name not in _LOADERS:
+        bundled = ", ".join(known for known in _LOADERS if known not in _EXTERNAL)
+        near = difflib.get_close_matches(name, _LOADERS, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ValueError(
+            f"name={name!r} is not a data set{hint}. Always there: {bundled}. From the folder "
+            f"AKPCA_DATA or, but for yale_faces, by download: {', '.join(_EXTERNAL)}. "
+            f"Or the path of a file of your own: {', '.join(ENDINGS)}."
+        )
+
+
 def load_dataset(name: str | os.PathLike[str], *, random_state: RandomLike = 0) -> Dataset:
     """Load a data set by name, or from a file of one's own.
 
@@ -203,16 +221,10 @@ def load_dataset(name: str | os.PathLike[str], *, random_state: RandomLike = 0) 
     A FileNotFoundError says which file to put where, if there is neither file nor download.
     """
     name = os.fspath(name)
+    check_dataset(name)
     if name.lower().endswith(ENDINGS):
         X, y, image_shape = read_own(Path(name).expanduser())
         return Dataset(name, X, y, image_shape, f"Read from the file {name}.")
-    if name not in _LOADERS:
-        bundled = ", ".join(known for known in _LOADERS if known not in _EXTERNAL)
-        raise ValueError(
-            f"name={name!r} is not a data set. Always there: {bundled}. From the folder AKPCA_DATA "
-            f"or, but for yale_faces, by download: {', '.join(_EXTERNAL)}. "
-            f"Or the path of a file of your own: {', '.join(ENDINGS)}."
-        )
     X, y, image_shape, description = _LOADERS[name](random_state)
     X = np.ascontiguousarray(X, dtype=np.float64)  # some fetchers return Fortran order or float32
     return Dataset(name, X, y, image_shape, description)
