@@ -24,11 +24,14 @@ def write(path, text, encoding="utf-8"):
 # ------------------------------------------------------------------------------ what is read
 
 
-def test_npz_with_everything(tmp_path):
-    """Examples, labels and image shape come as they are, as float64 and integers."""
-    path = save(tmp_path / "mine.npz", X=X.astype("uint8"), y=[3, 1, 1, 3], image_shape=[2, 3])
+@pytest.mark.parametrize("scale", [1, 100])
+def test_npz_with_everything(tmp_path, scale, capsys):
+    """Labels and image shape come as they are, pixels from 0 to 1, whatever they were."""
+    pixels = (X * 10).astype("uint8") if scale == 1 else X * scale
+    path = save(tmp_path / "mine.npz", X=pixels, y=[3, 1, 1, 3], image_shape=[2, 3])
     data = load_dataset(path)
-    np.testing.assert_array_equal(data.X, X)
+    np.testing.assert_allclose(data.X, X / 23)
+    assert "divided by the largest, 23" in capsys.readouterr().out
     assert (data.X.dtype, data.y.dtype) == (np.float64, np.int64)
     assert data.y.tolist() == [3, 1, 1, 3]
     assert data.image_shape == (2, 3)
@@ -47,10 +50,10 @@ def test_examples_alone_will_do(tmp_path, ending):
 
 @pytest.mark.parametrize("shape", [(4, 2, 3), (2, 2, 2, 3)])
 def test_images_bring_their_shape(tmp_path, shape):
-    np.save(tmp_path / "mine.npy", X.reshape(shape))
+    np.save(tmp_path / "mine.npy", X.reshape(shape) / 23)
     data = load_dataset(tmp_path / "mine.npy")
     assert data.image_shape == shape[1:]
-    np.testing.assert_array_equal(data.images, X.reshape(shape))
+    np.testing.assert_array_equal(data.images, X.reshape(shape) / 23)
 
 
 @pytest.mark.parametrize(
@@ -62,11 +65,17 @@ def test_images_bring_their_shape(tmp_path, shape):
         ('"y","a","b"\n"zwei",1,2\n"eins",3,4\n', [1, 0]),
         ("a,b,y\n1,2,0.5\n3,4,1.5\n", [0.5, 1.5]),
         ("a,b,y\n1,2,1.0\n3,4,2.0\n", [1, 2]),
+        (",a,b,target\n0,1,2,7\n1,3,4,5\n", [7, 5]),
+        ("0,1\n1,2\n3,4\n", None),
+        (",0,1,label\nfirst,1,2,1e3\nsecond,3,4,1000\n", [1, 0]),
     ],
-    ids=["bare", "names", "labels", "texts", "positions", "whole numbers"],
+    ids=[
+        *("bare", "names", "labels", "texts", "positions", "whole numbers"),
+        *("an index", "counted columns", "texts that look alike"),
+    ],
 )
 def test_csv(tmp_path, text, y):
-    """A first line of names is optional; the column label or y has labels, whatever its place."""
+    """A first line of names is optional; columns of labels, or of an index, may be anywhere."""
     data = load_dataset(write(tmp_path / "mine.csv", text))
     np.testing.assert_array_equal(data.X, [[1, 2], [3, 4]])
     assert (None if data.y is None else data.y.tolist()) == y
@@ -103,6 +112,7 @@ def test_wrong_arrays_are_named(tmp_path, arrays, message):
         ("", "has no column of numbers"),
         ("a,b\n", "no data"),
         ("a,b\n1,2\n3,x\n", "'x'.* row 1, column 2"),
+        ("1,,3\n4,5,6\n", "row 0, column 2"),
         ("a,b,y\n1,2,3\n1,2,3,4\n", "columns"),
         ("a,b\n1,2\n3,nan\n", "got nan in row 1, column 1"),
         ("y,label,a\n1,2,3\n", "several columns of labels: y and label"),
