@@ -13,6 +13,7 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils import gen_batches
+from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..fitting import FLOATS, Encoder, Interval, check_codes
@@ -75,6 +76,22 @@ class Coder(Encoder):
         check_is_fitted(self)
         Y = check_codes(X, self._n_features_out, order="C", estimator=self)
         return self._finite(self._decode, Y)
+
+    def score_samples(self, X) -> np.ndarray:
+        """Return minus the squared error of each sample; the lower, the more abnormal.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_new, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_new,)
+        """
+        check_is_fitted(self)
+        X = self._samples(X, reset=False)
+        rest = X - self._finite(self._decode, self._finite(self._encode, X))
+        return -row_norms(rest, squared=True)
 
     def _samples(self, X, **options):
         """Return samples as an array, in C order, as sums in another order round differently."""
