@@ -12,10 +12,12 @@ never unpickled. Functions on arrays return new arrays, and float32 stays float3
 
 from __future__ import annotations
 
+import difflib
 import gzip
 import importlib.util
 import math
 import os
+import re
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from numbers import Integral
@@ -35,6 +37,7 @@ __all__ = [
     "add_gaussian_noise",
     "add_speckle",
     "balanced_split",
+    "check_dataset",
     "data_folder",
     "dataset_files",
     "dataset_names",
@@ -172,6 +175,21 @@ def dataset_files(name: str) -> tuple[bool, str]:
         return False, str(error)
 
 
+def check_dataset(name: str) -> None:
+    """Raise as `load_dataset` does for an unknown name or a file that is not there."""
+    if name.lower().endswith(ENDINGS):
+        if not Path(name).expanduser().is_file():
+            raise FileNotFoundError(f"there is no file {name} (looked for in {Path.cwd()})")
+    elif name not in (known := dataset_names()):
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ValueError(
+            f"name={name!r} is not a data set{hint}. Always there: {', '.join(_BUNDLED)}. From "
+            f"the folder AKPCA_DATA or, but for yale_faces, by download: {', '.join(_EXTERNAL)}. "
+            f"Or the path of a file of your own: {', '.join(ENDINGS)}."
+        )
+
+
 def load_dataset(name: str | os.PathLike[str], *, random_state: RandomLike = 0) -> Dataset:
     """Load a data set by name, or from a file of one's own.
 
@@ -191,27 +209,22 @@ def load_dataset(name: str | os.PathLike[str], *, random_state: RandomLike = 0) 
     yale_faces   2414 x 60x60    38 faces in up to 64 lights; ``AKPCA_DATA`` only
     mine.npz     yours           ``X``, and where there are any ``y`` and ``image_shape``
     mine.npy     yours           ``X``
-    mine.csv     yours           a line for each example; a column ``label`` or ``y`` is `y`
+    mine.csv     yours           a line for each example; a column ``label`` or ``target`` is `y`
     ============ =============== ===============================================================
 
-    What a file may hold is said in :mod:`akpca.own_data`; nothing is scaled. `random_state`
+    What a file may hold is said in :mod:`akpca.own_data`; only pixels are scaled. `random_state`
     determines circles, swiss_roll and patches. A FileNotFoundError says which file to put where, if
     there is neither file nor download.
     """
     name = os.fspath(name)
+    check_dataset(name)
     if name.lower().endswith(ENDINGS):
         X, y, image_shape = read_own(Path(name).expanduser())
-        return Dataset(name, X, y, image_shape, f"Read from the file {name}.")
-    if name in _BUNDLED:
-        X, y, image_shape, description = _BUNDLED[name](random_state)
-    elif name in _EXTERNAL:
-        X, y, image_shape, description = _external(name)
-    else:
-        raise ValueError(
-            f"name={name!r} is not a data set. Always there: {', '.join(_BUNDLED)}. From the "
-            f"folder AKPCA_DATA or, but for yale_faces, by download: {', '.join(_EXTERNAL)}. "
-            f"Or the path of a file of your own: {', '.join(ENDINGS)}."
-        )
+        # what a formula or a page would take for its own is no part of the name
+        shown = re.sub(r"[^\w .+-]", "_", Path(name).name)
+        return Dataset(shown, X, y, image_shape, f"Read from the file {shown}.")
+    known = _BUNDLED.get(name)
+    X, y, image_shape, description = known(random_state) if known else _external(name)
     X = np.ascontiguousarray(X, dtype=np.float64)  # some fetchers return Fortran order or float32
     return Dataset(name, X, y, image_shape, description)
 

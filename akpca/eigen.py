@@ -337,8 +337,8 @@ def independent_rows(K: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.nda
 def indefinite_error(name: str) -> ValueError:
     """Return the error for a kernel, or a matrix, that is not positive semi-definite."""
     return ValueError(
-        f"{name} has significant negative eigenvalues: it is not positive semi-definite on these "
-        "data; choose another kernel, other parameters or fewer components"
+        f"There are significant negative eigenvalues: {name} is not positive semi-definite on "
+        "these data; choose another kernel, other parameters or fewer components"
     )
 
 

@@ -87,6 +87,22 @@ class KernelCode:
             codes -= self.offset
         return check_finite(codes, self.kernel)
 
+    def distances(self, X) -> np.ndarray:
+        """Return ||phi(x) - P phi(x)||^2, the squared distance of samples from the components.
+
+        Shape (n_new,). X is as in `encode`, but kernel values alone don't tell k(x, x).
+        """
+        W, found = np.column_stack([self.weights, self.origin]), np.empty(X.shape[0])
+        for rows in gen_batches(X.shape[0], ENCODED_ROWS):
+            Z = relative_to(self.shift, X[rows])
+            if hasattr(self.points, "encode"):
+                products = self.points.encode(X[rows], W)
+            else:
+                products = matmul(self.kernel.matrix(Z, self.points), W)
+            codes, along = products[:, :-1] - self.offset, products[:, -1]
+            found[rows] = self.kernel.diag(Z) - 2 * along - row_norms(codes, squared=True)
+        return np.maximum(check_finite(found, self.kernel) + self.mean_square, 0)
+
     # What decoders need
 
     @cached_property

@@ -79,6 +79,28 @@ class KernelEstimator(Encoder):
             )
         return decoder.decode(check_codes(X, self._n_features_out, estimator=self))
 
+    def score_samples(self, X) -> np.ndarray:
+        """Return how well the components explain each sample; the lower, the more abnormal.
+
+        It is minus the squared distance of phi(x) from the mean and all that the components add to
+        it, in feature space: Hoffmann, "Kernel PCA for novelty detection", Pattern Recognition 40,
+        2007. Not for kernel='precomputed' with a matrix, which does not tell k(x, x).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_new, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_new,)
+        """
+        check_is_fitted(self, "_code")
+        if self._code.points is None:
+            raise ValueError("score_samples needs samples: kernel='precomputed' has no k(x, x)")
+        if not hasattr(self._code.points, "encode"):
+            X = self._validate(X, reset=False)
+        return -self._code.distances(X)
+
     def _validate(self, X, *, reset=True, **options):
         options = {"accept_sparse": "csr", "dtype": FLOATS, **options}
         if type(X).__module__.startswith("dask."):

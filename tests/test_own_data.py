@@ -16,7 +16,7 @@ def save(path, **arrays):
 
 @pytest.mark.parametrize("ending", [".npz", ".npy"])
 @pytest.mark.parametrize("shape", [(4, 6), (4, 2, 3), (2, 2, 2, 3)])
-def test_arrays(tmp_path, shape, ending):
+def test_arrays(tmp_path, shape, ending, capsys):
     """Examples come as float64, images with their shape, labels as integers if there are any."""
     path, images, y = tmp_path / f"mine{ending}", X.reshape(shape).astype("uint8"), None
     if ending == ".npz":
@@ -25,7 +25,8 @@ def test_arrays(tmp_path, shape, ending):
     else:
         np.save(path, images)
     data = load_dataset(str(path))
-    np.testing.assert_array_equal(data.X, X.reshape(len(images), -1))
+    np.testing.assert_allclose(data.X, X.reshape(len(images), -1) / 23)
+    assert "divided by the largest, 23" in capsys.readouterr().out
     assert data.X.dtype == np.float64
     without = (3, 2) if ending == ".npz" else None
     assert data.image_shape == (shape[1:] if len(shape) > 2 else without)
@@ -41,11 +42,17 @@ def test_arrays(tmp_path, shape, ending):
         ('"y","a","b"\n"zwei",1,2\n"eins",3,4\n', [1, 0]),
         ("a,b,y\n1,2,0.5\n3,4,1.5\n", [0.5, 1.5]),
         ("a,b,y\n1,2,1.0\n3,4,2.0\n", [1, 2]),
+        (",a,b,target\n0,1,2,7\n1,3,4,5\n", [7, 5]),
+        ("0,1\n1,2\n3,4\n", None),
+        (",0,1,label\nfirst,1,2,1e3\nsecond,3,4,1000\n", [1, 0]),
     ],
-    ids=["bare", "names", "labels", "texts", "positions", "whole numbers"],
+    ids=[
+        *("bare", "names", "labels", "texts", "positions", "whole numbers"),
+        *("an index", "counted columns", "texts that look alike"),
+    ],
 )
 def test_csv(tmp_path, text, y):
-    """A first line of names is optional; the column label or y has labels, whatever its place."""
+    """A first line of names is optional; columns of labels, or of an index, may be anywhere."""
     path = tmp_path / "mine.csv"
     path.write_text(text, encoding="utf-8")
     data = load_dataset(path)
@@ -71,6 +78,7 @@ def test_csv(tmp_path, text, y):
         ("", "has no column of numbers"),
         ("a,b\n", "no data"),
         ("a,b\n1,2\n3,x\n", "'x'.* row 1, column 2"),
+        ("1,,3\n4,5,6\n", "row 0, column 2"),
         ("a,b,y\n1,2,3\n1,2,3,4\n", "columns"),
         ("y,label,a\n1,2,3\n", "several columns of labels: y and label"),
     ],

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import signal
 import time
 from itertools import pairwise
@@ -28,7 +29,7 @@ from akpca.book.experiments.report import (
     paper_plan,
     run,
 )
-from akpca.book.experiments.tables import ResultTable
+from akpca.book.experiments.tables import ResultTable, table_name
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMITTED = ROOT / "notebooks" / report.RESULTS
@@ -276,6 +277,37 @@ def test_a_row_that_was_cut_off_is_dropped(tmp_path):
         assert len(cut) == 1
         cut.add(2, value=0.5)
         assert path.read_bytes() == whole
+
+
+def test_a_table_that_two_open_has_one_first_line(tmp_path):
+    """Also where a full disk has left an empty file; keys keep all but line breaks."""
+    path = tmp_path / "rows.csv"
+    path.touch()
+    first, second = (ResultTable(path, ["k"]) for _ in range(2))
+    first._start()  # as if it had looked before the other one wrote
+    second.add("a\u2028b, c", value=1)
+    first.add("d", value=2)
+    assert path.read_bytes().count(b"k,value") == 1
+    assert list(ResultTable(path, ["k"])) == [("a\u2028b, c",), ("d",)]
+    with pytest.raises(ValueError, match="line breaks"):
+        first.add("a\nb", value=1)
+    assert not list(tmp_path.glob("*.new"))
+
+
+def test_tables_are_named_by_what_is_in_the_data(tmp_path):
+    """Not by where they are: another file, or another number, has another table."""
+    X = np.random.default_rng(0).random((5, 4))
+    names = []
+    for number, folder in enumerate(("a", "b")):
+        (tmp_path / folder).mkdir()
+        np.save(tmp_path / folder / "mine.npy", X + number)
+        names.append(table_name(str(tmp_path / folder / "mine.npy"), 10, 0.5))
+    names.append(table_name(str(tmp_path / "a" / "mine.npy"), 10, 0.5000001))
+    np.savez(tmp_path / "mine.npz", X=X, y=np.arange(5))
+    names.append(table_name(str(tmp_path / "mine.npz"), 10, 0.5))
+    assert len(set(names)) == 4
+    assert all(re.fullmatch(r"mine-[0-9a-f]{8}-10-0\.5\d*", name) for name in names)
+    assert table_name("digits", 3) == table_name("digits", 3)
 
 
 # Kills ------------------------------------------------------------------------------------------

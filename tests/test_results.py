@@ -80,12 +80,17 @@ def test_results_are_one_row_for_each_run(tmp_path):
     assert results(tmp_path / "failed.ipynb").empty
 
 
-def test_what_is_missing_is_named(tmp_path):
+def test_what_is_missing_or_broken_is_named(tmp_path):
+    """A broken file does not lose the others of its folder."""
     with pytest.raises(FileNotFoundError, match="nowhere"):
         results(tmp_path / "nowhere")
-    (tmp_path / "broken.ipynb").write_text("{")
-    with pytest.raises(ValueError, match=r"broken\.ipynb"):
-        results(tmp_path)
+    write_run(tmp_path / "a.ipynb", {"seed": 3}, {"error": 0.125})
+    for name, text in (("broken", "{"), ("empty", "")):
+        (tmp_path / f"{name}.ipynb").write_text(text)
+        with pytest.raises(ValueError, match=rf"{name}\.ipynb"):
+            results(tmp_path / f"{name}.ipynb")
+    with pytest.warns(UserWarning, match=r"left out: .*(broken|empty)\.ipynb"):
+        assert list(results(tmp_path)["error"]) == [0.125]
 
 
 def test_parameters_are_read_from_the_source():

@@ -13,6 +13,7 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils import gen_batches
+from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..fitting import FLOATS, Encoder, Interval, check_codes
@@ -71,6 +72,13 @@ class Coder(Encoder):
         check_is_fitted(self)
         Y = check_codes(X, self._n_features_out, order="C", estimator=self)
         return self._finite(self._decode, Y)
+
+    def score_samples(self, X) -> np.ndarray:
+        """Return minus the squared error of each sample, (n_new,); the lower, the more abnormal."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **SAMPLES)
+        rest = X - self._finite(self._decode, self._finite(self._encode, X))
+        return -row_norms(rest, squared=True)
 
     def _finite(self, method, X):
         """Return what a method makes of X in its precision; refuse X if that can't hold it."""

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..fitting import FLOATS, Encoder, Interval, StrOptions, check_codes, fit_method, moved
@@ -312,6 +313,12 @@ class GeneralizedHebbian(Encoder):
         check_is_fitted(self, "components_")
         X = check_codes(X, self._n_features_out, estimator=self)
         return X @ np.linalg.pinv(self.components_).T + self.mean_
+
+    def score_samples(self, X) -> np.ndarray:
+        """Return minus the squared error of each sample, (n_new,); the lower, the more abnormal."""
+        codes = self.transform(X)
+        rest = np.asarray(X, codes.dtype) - self.inverse_transform(codes)
+        return -row_norms(rest, squared=True)
 
     @property
     def _n_features_out(self):

@@ -35,7 +35,7 @@ from ...operators import KernelOperator, MatrixOperator
 from ...parameters import check_number
 from ...progress import progress_bar
 from .hebbian import rung
-from .tables import ResultTable, folder_of_results
+from .tables import ResultTable, folder_of_results, table_name
 from .verdicts import Comparison, Finding
 
 __all__ = [
@@ -175,10 +175,9 @@ def default_plan(
     check_number("n_components", n_components, integer=True, low=1, high=n_samples // 4)
     check_number("sigma", sigma, above=True)
     check_number("n_passes", n_passes, integer=True, low=1)
-    settings = (Path(dataset).stem, n_samples, n_components, f"{sigma:g}", n_passes)
     landmarks = sorted({max(n_components, n_samples // part) for part in (30, 15, 8, 4)})
     return Plan(
-        "-".join(map(str, settings)),
+        table_name(dataset, n_samples, n_components, sigma, n_passes),
         dataset,
         n_samples,
         n_components,

@@ -48,7 +48,7 @@ from ...nystrom import NystromKernelPCA
 from ...preimage import kernel_ridge
 from ...progress import progress_bar
 from ...threads import one_blas_thread
-from .tables import ResultTable, folder_of_results
+from .tables import ResultTable, folder_of_results, table_name
 from .verdicts import Comparison, Finding
 
 __all__ = [
@@ -594,7 +594,7 @@ def default_plan(
     span = passes | {"n_landmarks": min(600, n_samples)}
     descents = dict.fromkeys(("AKPCA (18)", "AKPCA (15)"), passes)
     return Plan(
-        name=f"{dataset}-{n_short}-{n_long}-{n_test}-epochs-{n_epochs}",
+        name=table_name(dataset, n_short, n_long, n_test, n_epochs),
         dataset=dataset,
         versions={
             f"short {size}": Version(step, n_short, n_test, n_test),

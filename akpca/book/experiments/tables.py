@@ -10,10 +10,29 @@ from __future__ import annotations
 
 import csv
 import os
+import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["ResultTable", "folder_of_results"]
+import numpy as np
+
+from ...datasets import load_dataset
+
+__all__ = ["ResultTable", "folder_of_results", "table_name"]
+
+
+def table_name(dataset: str, *settings: object) -> str:
+    """Return the name of a table: of the data, by what is in them, and of all settings.
+
+    Neither another file of the same name nor the same file after a change shares its rows.
+    """
+    data = load_dataset(dataset)
+    content = zlib.crc32(np.ascontiguousarray(data.X))
+    if data.y is not None:
+        content = zlib.crc32(np.ascontiguousarray(data.y), content)
+    label = re.sub(r"\W+", "_", Path(dataset).stem)[:40]
+    return "-".join([label, f"{content:08x}", *map(str, settings)])
 
 
 def folder_of_results(name: str) -> Path:
@@ -39,7 +58,8 @@ class ResultTable:
     path : str or Path
         The file; it and its folder are made if they don't exist.
     keys : sequence of str
-        Columns that name a result, such as data, method and seed. Keys are compared as text.
+        Columns that name a result, such as data, method and seed. Keys are compared as text, and
+        can't have line breaks, by which rows are told apart.
     value : str, default='value'
         The column of the result, a number.
 
@@ -67,15 +87,30 @@ class ResultTable:
                 file.truncate(len(whole))
                 os.fsync(file.fileno())
         if not whole:
-            self._append(self.columns)
+            self._start()
             return
-        head, *rows = csv.reader(whole.decode("utf-8").splitlines())
+        head, *rows = csv.reader(whole.decode("utf-8").split("\n")[:-1])
         if head != self.columns:
             raise ValueError(f"path={self.path} has the columns {head}, not {self.columns}")
         for row in rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"path={self.path}: {row} has not the columns {self.columns}")
             self._values[tuple(row[:-1])] = float(row[-1])
+
+    def _start(self) -> None:
+        """Write the first line; of two processes that do so at once, one makes the file."""
+        new = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
+        with new.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerow(self.columns)
+        try:
+            if self.path.exists() and not self.path.stat().st_size:  # left by a full disk
+                new.replace(self.path)
+            else:
+                os.link(new, self.path)
+        except FileExistsError:
+            pass
+        finally:
+            new.unlink(missing_ok=True)
 
     def _append(self, row: Sequence[object]) -> None:
         with self.path.open("a", newline="", encoding="utf-8") as file:
@@ -86,7 +121,10 @@ class ResultTable:
     def _key(self, names: Sequence[object]) -> tuple[str, ...]:
         if len(names) != len(self.columns) - 1:
             raise ValueError(f"{tuple(names)} must have a name for each of {self.columns[:-1]}")
-        return tuple(map(str, names))
+        key = tuple(map(str, names))
+        if any("\n" in name or "\r" in name for name in key):
+            raise ValueError(f"{key} must not have line breaks")
+        return key
 
     def __contains__(self, names: Sequence[object]) -> bool:
         return self._key(names) in self._values

@@ -158,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
             metavar=("NAME", text),
             help="VALUES are separated by commas, or by semicolons if a value has commas"
             if command is sweep
-            else "may be given several times",
+            else "also NAME=VALUE; may be given several times",
         )
         command.add_argument("--out", default="runs", help="folder of the output (default: runs)")
     run.add_argument("--quiet", action="store_true", help="show no progress bar")
@@ -173,17 +173,27 @@ def _parser() -> argparse.ArgumentParser:
     return top
 
 
+def _split_pairs(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with ``-p NAME=VALUE`` as ``-p NAME VALUE``."""
+    split: list[str] = []
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        is_pair = split[-1:] in (["-p"], ["--parameter"]) and equals and name.isidentifier()
+        split += [name, value] if is_pair else [argument]
+    return split
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks for, and return the exit code."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_args(_split_pairs(sys.argv[1:] if arguments is None else arguments))
     try:
         return options.function(options)
-    except (UsageError, FileNotFoundError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except (UsageError, OSError) as error:  # also of a folder that can't be written to
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("interrupted; a sweep goes on with the same command", file=sys.stderr)
         return 130

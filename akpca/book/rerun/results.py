@@ -24,6 +24,7 @@ import sklearn
 import threadpoolctl
 
 from akpca.book.rerun.notebooks import declared_parameters, read_notebook, tagged_cell
+from akpca.progress import warn_user
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -179,7 +180,7 @@ def results(folder: str | Path) -> pd.DataFrame:
         A row for each run, whose index is the path within the folder: the chapter, its parameters
         (defaults included) and its results. A result with the name of a parameter has
         ``result_`` before its own. Notebooks without results, such as those that failed, are left
-        out.
+        out, as are files that are no notebooks, with a warning.
 
     Raises
     ------
@@ -194,8 +195,16 @@ def results(folder: str | Path) -> pd.DataFrame:
     root = folder if folder.is_dir() else folder.parent
     paths = sorted(folder.rglob("*.ipynb")) if folder.is_dir() else [folder]
     names = [path.relative_to(root).as_posix() for path in paths]
-    # What is hidden is no run: an editor's checkpoints, and runs that are under way.
-    runs = {name: run_of(root / name) for name in names if not re.search(r"(^|/)\.", name)}
+    runs = {}
+    for name in names:
+        if re.search(r"(^|/)\.", name):  # an editor's checkpoints, and runs that are under way
+            continue
+        try:
+            runs[name] = run_of(root / name)
+        except ValueError as error:  # a full disk leaves files that are empty
+            if folder != root:
+                raise
+            warn_user(f"left out: {error}", UserWarning)
     return to_frame({name: run for name, run in runs.items() if run is not None})
 
 

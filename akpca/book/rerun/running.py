@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 TRACEBACK_LINES = 15
+# Bytes: file systems allow 255, and hidden names and endings need some of them.
 MAX_NAME = 120
 
 
@@ -98,8 +99,9 @@ def output_name(notebook: Path, values: Mapping[str, Any]) -> str:
     """
     full = "-".join([notebook.stem, *(f"{key}={value}" for key, value in values.items())])
     safe = re.sub(r"[^\w.=+-]+", "_", full)
-    if safe != full or len(safe) > MAX_NAME:
-        safe = f"{safe[:MAX_NAME].rstrip('_')}-{zlib.crc32(full.encode()):08x}"
+    short = safe.encode()[:MAX_NAME].decode(errors="ignore")
+    if short != full:
+        safe = f"{short.rstrip('_')}-{zlib.crc32(full.encode()):08x}"
     return f"{safe}.ipynb"
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from akpca.book.rerun.notebooks import Parameter
+from akpca.datasets import check_dataset
 
 __all__ = ["UsageError", "describe", "grid_values", "nearest", "run_values", "to_value"]
 
@@ -79,9 +80,31 @@ def _known(
 def _checked(name: str, parameters: Mapping[str, Parameter], key: str, text: str) -> Any:
     """Return a value; the message about one that is wrong ends with what the notebook takes."""
     try:
-        return to_value(parameters[key], text)
+        value = to_value(parameters[key], text)
+        _check_value(parameters[key], value)
+        return value
     except UsageError as error:
         raise UsageError(f"{error}. {name} has:\n{describe(parameters)}") from None
+
+
+def _check_value(parameter: Parameter, value: Any) -> None:
+    """Refuse what every chapter would: data that are not there, and numbers below zero.
+
+    Numbers of chapters are sizes, seeds and scales. If a default is negative, others may be.
+    """
+    if parameter.name == "dataset":
+        try:
+            check_dataset(value)
+        except (ValueError, FileNotFoundError) as error:
+            raise UsageError(f"dataset={value!r}: {error}") from error
+    numbers = [value] if isinstance(value, int | float) else value
+    for number in numbers if isinstance(numbers, list) else ():
+        if isinstance(number, int | float) and number < 0 and not _is_negative(parameter.default):
+            raise UsageError(f"{parameter.name}={value!r} must not be negative")
+
+
+def _is_negative(default: Any) -> bool:
+    return isinstance(default, int | float) and default < 0
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
