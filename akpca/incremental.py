@@ -36,9 +36,9 @@ from .fitting import Interval, fit_method, moved
 from .kernel_code import KernelCode, relative_to
 from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from .kernels import Kernel, Linear, check_digits, check_finite
-from .operators import TILE_ROWS, MatrixOperator
+from .operators import TILE_COLUMNS, MatrixOperator
 from .progress import FitProgress, progress_bar, warn_interrupted
-from .threads import matmul, one_blas_thread, run_in_threads
+from .threads import matmul, one_blas_thread
 
 __all__ = [
     "AxisBasis",
@@ -102,20 +102,13 @@ class SampleBasis:
         X = X.astype(dtype, copy=False)
         own = check_finite(self.kernel.matrix(X), self.kernel)
         check_digits(np.abs(own).max(), dtype, self.kernel)
-        Z, K = self.points, np.empty((self.size, X.shape[0]), dtype)
-
-        @np.errstate(all="ignore")  # another thread does not know of it
-        def fill(rows):
-            K[rows] = self.kernel.values(Z[rows], X)
-
-        tiles = [slice(start, start + TILE_ROWS) for start in range(0, self.size, TILE_ROWS)]
-        # in threads of our own, so that element-wise functions run in parallel as well
-        run_in_threads(fill, tiles, 2.0 * K.size * X.shape[1])
         products = np.zeros((len(S), X.shape[0]))
-        for rows in tiles:
+        for start in range(0, self.size, TILE_COLUMNS):
+            rows = slice(start, min(start + TILE_COLUMNS, self.size))
             # in double precision: what kernel values have in common, which may be nearly all of
             # them, cancels in these sums
-            products += S[:, rows] @ K[rows].astype(np.float64, copy=False)
+            K = self.kernel.values(self.points[rows], X).astype(np.float64, copy=False)
+            products += S[:, rows] @ K
         return check_finite(products, self.kernel), own.astype(np.float64)
 
     def grown(self, X) -> SampleBasis:
@@ -243,7 +236,10 @@ def merge_block(state: MergeState, X, keep: int, *, center: bool) -> MergeState:
         F = np.vstack([Y, L.T])
         M = F @ F.T
         M.flat[: q * len(M) : len(M) + 1] += state.values
+    # alone it gains from threads from some 670 rows on
+    with one_blas_thread(flops=2 * lapack_work(*M.shape)):
         found, U = np.linalg.eigh(M)
+    with one_blas_thread(flops=lapack_work(q + b, q + b)):
         k = min(keep, np.count_nonzero(found > _noise(state.basis, n + b, largest)))
         found, U = found[::-1][:k], U[:, ::-1][:, :k]
         # components are change S + new Phi; rows of C are multiples of (D - V^T Y)^T
