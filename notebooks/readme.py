@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 RESULTS = ROOT / "benchmarks" / "results" / "summary.csv"
+SMALL = RESULTS.with_name("small.csv")
 
 # Comparisons and rivals of the README's table, at the largest size; the book has all of them.
 HEADLINES = [
@@ -76,9 +77,26 @@ def results(path: Path = RESULTS) -> str:
     return table(["task", "ours", "a rival", "ours needs, or makes"], rows)
 
 
+def small(path: Path = SMALL) -> str:
+    """Return the table of `KernelPCA` on small data, with the worst of all cells of each size."""
+    with path.open(encoding="utf-8", newline="") as file:
+        cells = list(csv.DictReader(file))
+    rows = []
+    for n in sorted({int(cell["n"]) for cell in cells}):
+        row = [str(n)]
+        for what in ("fit", "transform"):
+            found = sorted((c for c in cells if int(c["n"]) == n), key=lambda c: float(c[what]))
+            worst = found[-1]
+            where = ", ".join([worst["kernel"], worst["dtype"], f"k = {worst['k']}"])
+            row += [f"{float(found[len(found) // 2][what]):.2f}"]
+            row += [f"{float(worst[what]):.2f} ({where})"]
+        rows.append(row)
+    return table(["samples", "`fit`, median", "worst", "`transform`, median", "worst"], rows)
+
+
 def filled(text: str) -> str:
     """Return a README with all its computed parts as they should be."""
-    for name, part in {"results": results(), "chapters": chapters()}.items():
+    for name, part in {"results": results(), "small": small(), "chapters": chapters()}.items():
         pattern = rf"(?s)(<!-- {name} -->\n).*?(<!-- end of {name} -->)"
         text, count = re.subn(
             pattern, lambda found, part=part: f"{found[1]}\n{part}\n\n{found[2]}", text
