@@ -6,21 +6,20 @@ products are the Nyström approximation of the kernel,
 
     F(x).F(y) = k(x, Z) k(Z, Z)^-1 k(Z, y),
 
-and PCA of F over all n points is kernel PCA within that span. It takes one sweep over the data in
-blocks of rows, which gives an m x m matrix, in time O(n m (d + m)) and, for any n, with a peak
-memory of 10 m^2 + 3 m d numbers. Only what the landmarks do not span is lost, and `error_` says how
-much that is.
+and PCA of F over all n points is kernel PCA within that span. It takes one sweep over the data, in
+time O(n m (d + m)) and, for any n, with a peak memory of 10 m^2 + 3 m d numbers. Only what the
+landmarks do not span is lost, and `error_` says how much that is.
 """
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_array, check_random_state, gen_batches
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from . import eigen
@@ -34,7 +33,6 @@ from .threads import one_blas_thread
 
 __all__ = ["NystromKernelPCA", "cluster_centers"]
 
-SAMPLINGS = ("uniform", "kmeans", "leverage")
 # Largest default number of landmarks.
 DEFAULT_LANDMARKS = 1000
 # Number of k-means steps; more improve the result little.
@@ -56,7 +54,8 @@ class _Sums(NamedTuple):
     """Sums over samples: all that is kept of a stream."""
 
     n: int
-    trace: float  # of k(x, x)
+    whole: float  # of k(x, x)
+    trace: float  # of k(x, x) relative to the origin of features
     missed: float  # of k(x, x) - F(x).F(x)
     total: np.ndarray  # of G(x) = F(x) - reference
     gram: np.ndarray  # of G(x) G(x)^T
@@ -79,9 +78,10 @@ class NystromKernelPCA(KernelEstimator):
 
     Parameters
     ----------
-    n_components : int, default=None
-        k, the size of the code; at most the number of landmarks. None keeps all components whose
-        eigenvalue is not zero. Asking for more components than there are is an error.
+    n_components : int or float, default=None
+        k, the size of the code; at most the number of landmarks. A fraction in (0, 1) takes as few
+        components as explain at least that part of the variance. None keeps all components whose
+        eigenvalue is not zero. Asking for more than there is is an error.
     n_landmarks : int, default=None
         m, at most n_samples (with `partial_fit`, of the first batch). None is 1000, or n_samples.
     kernel : {'linear', 'poly', 'rbf', 'sigmoid', 'cosine', 'laplacian', 'chi2', \
@@ -89,11 +89,12 @@ class NystromKernelPCA(KernelEstimator):
         As in `KernelPCA`, but positive semi-definite; 'precomputed': an operator with samples.
     gamma, degree, coef0, kernel_params, n_jobs, center
         As in `KernelPCA`.
-    sampling : {'uniform', 'kmeans', 'leverage'}, default='uniform'
-        How landmarks are chosen. 'uniform' draws samples. 'leverage' draws them with probabilities
-        proportional to their ridge leverage scores, estimated from a uniform pilot sample: it costs
-        about another fit and favours points that a uniform sample represents badly. 'kmeans' takes
-        the centres of clusters.
+    sampling : {'uniform', 'kmeans', 'leverage'} or {array-like, sparse matrix} of shape \
+(n_landmarks, n_features), default='uniform'
+        How landmarks are chosen, or the landmarks themselves. 'uniform' draws samples. 'leverage'
+        draws them with probabilities proportional to their ridge leverage scores, estimated from a
+        uniform pilot sample: it costs about another fit and favours points that a uniform sample
+        represents badly. 'kmeans' takes the centres of clusters.
     preimage : {'ridge', 'eigenvector', 'fixed_point', 'distance'} or Preimage, default=None
         As in `KernelPCA`, with the landmarks as known samples.
     random_state : int, RandomState instance or None, default=None
@@ -104,7 +105,7 @@ class NystromKernelPCA(KernelEstimator):
     eigenvalues_ : ndarray of shape (n_components,)
         Of the (centred) approximated kernel matrix, descending, none above that of the exact one.
     explained_variance_ : ndarray of shape (n_components,)
-        Eigenvalues divided by n - 1. Without centring, by n.
+        As in `KernelPCA`.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         Eigenvalues divided by the total variance in feature space, which lacks what the landmarks
         do not span of the mean: never too large.
@@ -114,7 +115,7 @@ class NystromKernelPCA(KernelEstimator):
         Landmarks, in the order in which they add most to those before them. Those that add
         nothing, such as duplicates, are left out.
     landmark_indices_ : ndarray of shape (n_kept,) or None
-        Their rows in X (with `partial_fit`, in the first batch). None with sampling='kmeans'.
+        Their rows in X (with `partial_fit`, in the first batch). None if they are no samples.
     n_samples_seen_ : int
         Number of samples, n.
     kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
@@ -122,6 +123,10 @@ class NystromKernelPCA(KernelEstimator):
 
     Notes
     -----
+    With the centred linear kernel, features of dense samples are relative to the samples' mean,
+    which keeps digits: landmarks span an affine space through it, and the rest is a little smaller
+    than with sparse samples, where they span a space through zero.
+
     The report's (13) and (14) extend the eigenpairs of the landmarks' kernel matrix alone: that is
     ``KernelPCA(...).fit(landmarks)``, with eigenvalues n / m times as large. It needs no sweep, but
     its eigenvectors are not orthonormal.
@@ -151,9 +156,13 @@ class NystromKernelPCA(KernelEstimator):
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
         **KERNEL_CONSTRAINTS,
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_components": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="neither"),
+            None,
+        ],
         "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
-        "sampling": [StrOptions(set(SAMPLINGS))],
+        "sampling": [StrOptions({"uniform", "kmeans", "leverage"}), "array-like", "sparse matrix"],
         "random_state": ["random_state"],
     }
 
@@ -201,12 +210,13 @@ class NystromKernelPCA(KernelEstimator):
         if isinstance(X, LinearOperator):  # only landmarks and sums over samples are gathered
             if self._check_operator(X) is None:
                 raise ValueError("the Nyström method needs an operator that has samples")
-            if self.sampling != "uniform":
-                raise ValueError(f"an operator needs sampling='uniform', got {self.sampling!r}")
+            if isinstance(self.sampling, str) and self.sampling != "uniform":
+                allowed = "'uniform' or landmarks"
+                raise ValueError(f"an operator needs sampling={allowed}, got {self.sampling!r}")
             operator = X
         else:
             operator = self._as_operator(X)
-        self._choose_landmarks(operator)
+        self._set_landmarks(operator)
         self._decompose(operator.sum_over_samples(self._sweep, _add))
         return self
 
@@ -230,42 +240,51 @@ class NystromKernelPCA(KernelEstimator):
         first = not hasattr(self, "n_samples_seen_")
         operator = self._as_operator(X, reset=first)
         if first:
-            self._choose_landmarks(operator)
+            self._set_landmarks(operator)
         sums = self._sweep(operator.X)
         self._decompose(sums if first else _add([self._sums, sums]))
         return self
 
-    def _choose_landmarks(self, operator):
+    def _set_landmarks(self, operator):
         """Set the landmarks and the factor L."""
-        n, X = operator.shape[0], operator.X
-        m = min(n, DEFAULT_LANDMARKS) if self.n_landmarks is None else self.n_landmarks
-        if m > n:
-            raise ValueError(f"n_landmarks={m}, but X has only {n} samples: give at most that many")
-        if self.n_components is not None and self.n_components > m:
+        self._dtype, self._shift = operator.dtype, self._best_origin(operator.X)
+        landmarks, indices = self._choose_landmarks(operator, operator.X)
+        m = landmarks.shape[0]
+        if isinstance(self.n_components, Integral) and self.n_components > m:
             raise ValueError(
                 f"n_components={self.n_components}, but there can't be more than the {m} landmarks"
             )
-        self._dtype, self._shift = operator.dtype, self._best_origin(X)
-        rng = check_random_state(self.random_state)
-        if self.sampling == "kmeans":
-            indices, landmarks = None, check_finite(cluster_centers(X, m, rng), self.kernel_)
-        else:
-            if self.sampling == "leverage" and m < n:
-                scores = self._leverage_scores(X, m, rng) + UNIFORM_FRACTION * m / n
-                indices = rng.choice(n, m, replace=False, p=scores / scores.sum())
-            else:
-                indices = rng.permutation(n)[:m]
-            landmarks = operator.take(indices)
         points = relative_to(self._shift, landmarks)
         check_finite(self.kernel_.diag(points), self.kernel_)  # as new samples will be encoded
         # the small matrix is always in double precision
         K = check_finite(self.kernel_(points.astype(np.float64)), self.kernel_)
         kept, self._factor = eigen.independent_rows(K, self._dtype)
-        self._features, self._kept = solve_factor(self._factor, K[:, kept]), kept
-        self.landmarks_, self._points = landmarks[kept], points[kept]
+        self.landmarks_ = landmarks[kept]
+        self._points = relative_to(self._shift, self.landmarks_)
         self.landmark_indices_ = None if indices is None else indices[kept]
-        # Sums of squares of features relative to their mean over the landmarks lose fewer digits.
-        self._reference = self._features.mean(axis=0) * self.center
+
+    def _choose_landmarks(self, operator, X):
+        """Return the landmarks, and their indices or None."""
+        n, m, rng = operator.shape[0], self.n_landmarks, check_random_state(self.random_state)
+        if not isinstance(self.sampling, str):
+            options = {"accept_sparse": "csr", "dtype": self._dtype, "input_name": "sampling"}
+            Z = check_array(self.sampling, **options)
+            if m not in (None, Z.shape[0]):
+                raise ValueError(f"n_landmarks={m}, but sampling has {Z.shape[0]}: give None")
+            if Z.shape[1] != X.shape[1]:
+                raise ValueError(f"sampling has {Z.shape[1]} features, but X has {X.shape[1]}")
+            return (Z if sparse.issparse(X) or not sparse.issparse(Z) else Z.toarray()), None
+        m = min(n, DEFAULT_LANDMARKS) if m is None else m
+        if m > n:
+            raise ValueError(f"n_landmarks={m}, but X has only {n} samples: give at most that many")
+        if self.sampling == "kmeans":
+            return check_finite(cluster_centers(X, m, rng), self.kernel_), None
+        if self.sampling == "leverage" and m < n:
+            scores = self._leverage_scores(X, m, rng) + UNIFORM_FRACTION * m / n
+            indices = rng.choice(n, m, replace=False, p=scores / scores.sum())
+        else:
+            indices = rng.permutation(n)[:m]
+        return operator.take(indices), indices
 
     def _leverage_scores(self, X, m, rng):
         """Estimate the ridge leverage scores, diag(K (K + ridge I)^-1), of all samples.
@@ -293,66 +312,77 @@ class NystromKernelPCA(KernelEstimator):
 
     def _sweep(self, X):
         """Return the sums over the samples X from which components are found."""
-        m, kernel = self.landmarks_.shape[0], self.kernel_
-        gram, total, trace, missed, largest = np.zeros((m, m)), np.zeros(m), 0.0, 0.0, 0.0
+        m, kernel, reference = self.landmarks_.shape[0], self.kernel_, self._reference()
+        gram, total, largest = np.zeros((m, m)), np.zeros(m), 0.0
+        whole = trace = missed = 0.0
         # landmarks in double precision need batches in double precision
         dtype, size = np.result_type(X.dtype, self._dtype), max(BLOCK_ROWS, 2 * m)
         with one_blas_thread(flops=2.0 * size * m * max(m, X.shape[1])):
             for rows in gen_batches(X.shape[0], size):
                 part = relative_to(self._shift, X[rows].astype(dtype, copy=False))
-                diagonal = check_finite(kernel.diag(part), kernel)
+                diagonal = plain = check_finite(kernel.diag(part), kernel)
+                if self._shift is not None:
+                    plain = kernel.diag(X[rows].astype(np.float64))
                 F = solve_factor(self._factor, check_finite(kernel(part, self._points), kernel))
                 rest = diagonal - row_norms(F, squared=True)
                 if rest.min() < -eigen.MAX_NEGATIVE_RATIO[self._dtype] * np.abs(diagonal).max():
                     raise eigen.indefinite_error(f"kernel={self.kernel!r}")
                 # Features, not kernel values, are summed: dividing the latter by small eigenvalues
                 # of k(Z, Z) would amplify rounding. F.T @ F costs half of a general product.
-                F -= self._reference.astype(F.dtype)
+                F -= reference.astype(F.dtype)
                 with np.errstate(over="ignore"):
                     gram += check_finite(F.T @ F, kernel)
                 total += F.sum(axis=0, dtype=np.float64)
                 largest = max(largest, float(np.abs(diagonal).max()))
+                whole += plain.sum(dtype=np.float64)
                 trace += diagonal.sum(dtype=np.float64)
                 missed += rest.sum(dtype=np.float64)
-        return _Sums(X.shape[0], trace, missed, total, gram, largest)
+        return _Sums(X.shape[0], whole, trace, missed, total, gram, largest)
+
+    def _reference(self):
+        """Return the features' mean over the landmarks, to which sums lose fewer digits."""
+        return self._factor.mean(axis=0) * self.center
 
     def _decompose(self, sums):
         """Find the components from the sums over all samples."""
-        n, trace, missed, total, gram, largest = sums
-        rest, scatter, variance = total / n, gram, trace
-        mean = rest + self._reference.astype(self._dtype)
+        n, whole, trace, missed, total, gram, largest = sums
+        k, rest, scatter, variance = self.n_components, total / n, gram, trace
+        mean = rest + self._reference().astype(self._dtype)
         if self.center:
             scatter, variance = gram - n * np.outer(rest, rest), trace - n * (mean @ mean)
         check_digits(largest, self._dtype, self.kernel_)
-        k = len(scatter) if self.n_components is None else min(self.n_components, len(scatter))
-        values, V, _ = eigen.leading_eigenpairs(scatter, k, random_state=self.random_state)
+        wanted = min(k, len(gram)) if isinstance(k, Integral) else len(gram)
+        values, V, _ = eigen.leading_eigenpairs(scatter, wanted, random_state=self.random_state)
         values = eigen.clean_eigenvalues(values, n, largest_entry=largest, dtype=self._dtype)
         rank = np.count_nonzero(values)
-        if self.n_components is not None and rank < self.n_components:
+        variance = max(variance, values.sum())  # which rounding can make smaller
+        if isinstance(k, Integral) and rank < k:
             raise ValueError(
-                f"n_components={self.n_components}, but in the span of the landmarks the data "
+                f"n_components={k}, but in the span of the landmarks the data "
                 f"(n_samples = {n}) have only {rank} component(s) of non-zero eigenvalue: "
                 "give at most that many, or None for all"
             )
+        if isinstance(k, Real) and k < 1:
+            if values.sum() < k * variance:
+                spanned = f"the landmarks span only {values.sum() / variance:.3g} of the variance"
+                raise ValueError(f"n_components={k}, but {spanned}: give less, or more landmarks")
+            rank = eigen.enough_components(values[:rank], variance, k)
         values, V = values[:rank], V[:, :rank]
         offset = mean @ V if self.center else np.zeros(rank)
         # L holds the features of the landmarks; L^-T V and L^-T mean expand components and mean
         columns = np.column_stack([V, mean])
         with one_blas_thread(flops=float(len(V)) ** 2 * columns.shape[1]):
             columns = linalg.solve_triangular(self._factor, columns, lower=True, trans=1)
-            codes = self._features @ V - offset
-        # KernelPCA's convention for signs, applied to the codes of all landmarks that were chosen
+            codes = self._factor @ V - offset
+        # KernelPCA's convention for signs, applied to the codes of the landmarks
         signs = np.where(codes[np.abs(codes).argmax(axis=0), np.arange(rank)] < 0, -1, 1)
         dtype, self.n_samples_seen_, self._sums = self._dtype, n, sums
-        self.error_ = float(min(max(missed / trace, 0.0), 1.0)) if trace > 0 else 0.0
+        self.error_ = float(min(max(missed / whole, 0.0), 1.0)) if whole > 0 else 0.0
         self.eigenvalues_ = values.astype(dtype)
         self.explained_variance_ = self.eigenvalues_ / max(n - 1 if self.center else n, 1)
         # without variance there are no components
-        variance = max(variance, values.sum())  # which rounding can make smaller
         self.explained_variance_ratio_ = (values / variance).astype(dtype)
-        weights, codes = (
-            np.ascontiguousarray(a * signs, dtype) for a in (columns[:, :-1], codes[self._kept])
-        )
+        weights, codes = (np.ascontiguousarray(a * signs, dtype) for a in (columns[:, :-1], codes))
         code = [weights, (offset * signs).astype(dtype)]
         code += [columns[:, -1], float(mean @ mean)] if self.center else [None, 0.0]
         code += [codes, self.landmarks_]
