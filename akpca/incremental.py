@@ -93,7 +93,8 @@ class SampleBasis:
     @property
     def points(self):
         """The samples of the expansions, shape (size, d)."""
-        return self.samples[: self.size]
+        all_of_them = self.size == self.samples.shape[0]  # one array, also in a pickle
+        return self.samples if all_of_them else self.samples[: self.size]
 
     @np.errstate(all="ignore")  # what overflows is reported by the checks
     def values(self, S: np.ndarray, X) -> tuple[np.ndarray, np.ndarray]:
@@ -621,8 +622,13 @@ class IncrementalKernelPCA(KernelEstimator):
             raise ValueError(f"budget={budget} must be at least 2 * n_components = {2 * r}")
         keep = n_kept or r + max(r, MORE_AXES if isinstance(state.basis, AxisBasis) else MORE_KEPT)
         size = self.block_size or BLOCK_FACTOR * keep
+        if isinstance(state.basis, AxisBasis):  # whose products with larger blocks cost more
+            size = min(size, max(state.basis.n_features, BLOCK_FACTOR * keep))
         budget = budget if isinstance(state.basis, SampleBasis) else None
         size = size if budget is None else min(size, max(1, budget // FREE_PART))
+        if not isinstance(state.basis, RowBasis):  # one value too large would be noise to the rest
+            with np.errstate(all="ignore"):
+                check_finite(self.kernel_.diag(data), self.kernel_)
         blocks = list(gen_batches(data.shape[0], size))
         for rows in progress_bar(blocks, shown=self.verbose, desc="merge", unit="block"):
             X = data[rows]

@@ -20,7 +20,7 @@ from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import check_array, check_random_state, gen_batches
 
 from ..fitting import Interval, StrOptions, fit_method, moved
-from ..kernel_code import KernelCode
+from ..kernel_code import KernelCode, relative_to
 from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from ..kernels import BLOCK_ROWS, check_finite
 from ..operators import KernelOperator, MatrixOperator
@@ -375,7 +375,7 @@ class KernelHebbian(KernelEstimator):
             With kernel='precomputed' the kernel matrix, or an operator that stands for it.
         y : Ignored
         """
-        operator, points = self._make_operator(X)
+        operator, points, shift = self._make_operator(X)
         n, auto, rng = operator.shape[0], self.gain == AUTO, check_random_state(self.random_state)
         A, AK, order, limit = self._start(operator, rng)
         gain = safe_gain(operator, A, AK, self.n_passes) if auto else self.gain
@@ -403,7 +403,7 @@ class KernelHebbian(KernelEstimator):
                         continue
                     order = rng.permutation(n)
                     if self.callback is not None:  # whose errors are its own
-                        code = self._publish(operator, points, gain, state)
+                        code = self._publish(operator, points, shift, gain, state)
                         self._code, self._decoder = code, None
                         if self.callback(self._report(gain, state)):
                             break
@@ -411,7 +411,7 @@ class KernelHebbian(KernelEstimator):
             if state.t == 0:  # nothing has been learned
                 raise
             warn_interrupted(f"after {state.t // n} passes, {state.t} steps")
-        code = self._publish(operator, points, gain, state)
+        code = self._publish(operator, points, shift, gain, state)
         self._warn_of_failure()
         self._set_code(code)
         return self
@@ -421,21 +421,25 @@ class KernelHebbian(KernelEstimator):
         return self.fit(X, **params)._code.codes.copy()
 
     def _make_operator(self, X):
-        """Return K', in memory if it may be, and the points by which new samples are encoded."""
+        """Return K', in memory if it may be, and what encodes new samples: points and a shift."""
         if isinstance(X, LinearOperator):
             points = self._check_operator(X)
             self.X_fit_ = X if points is None else points
-            return X, points
+            return X, points, None
         X = self.X_fit_ = self._validate(X, copy=True)  # the caller's may change
         kernel = self._resolve_kernel(X.shape[1])
         if self.kernel == "precomputed":
             K = X.toarray() if sparse.issparse(X) else X.copy()  # to be centred in place
-            return MatrixOperator.precomputed(K, center=self.center), None
-        if X.dtype.itemsize * X.shape[0] ** 2 > self.memory_limit:
-            return KernelOperator(X, kernel, center=self.center), X
+            return MatrixOperator.precomputed(K, center=self.center), None, None
+        shift = self._best_origin(X)
+        points = relative_to(shift, X)
         with np.errstate(all="ignore"):  # what overflows is reported by the check
-            K = check_finite(kernel.matrix(X), kernel)
-        return MatrixOperator(K, center=self.center), X
+            if X.dtype.itemsize * X.shape[0] ** 2 > self.memory_limit:
+                operator = KernelOperator(points, kernel, center=self.center, verbose=self.verbose)
+            else:
+                K = check_finite(kernel.matrix(points), kernel)
+                operator = MatrixOperator(K, center=self.center)
+        return operator, points, shift
 
     def _start(self, operator, rng):
         """Return coefficients A to start from, A K', an order and the limit of `kernel_block`.
@@ -450,7 +454,9 @@ class KernelHebbian(KernelEstimator):
             example = "akpca.hebbian.make_gain('KHA/t', eta0=0.5)"
             raise ValueError(f"gain={self.gain!r} must be 'auto' or a Gain, such as {example}")
         trace, largest, AK = operator.trace(), np.sqrt(np.finfo(operator.dtype).max / n) / 100, None
-        if trace > 0 and not 1 / largest <= trace / n <= largest:  # squares vanish or overflow
+        total = float(np.abs(operator.means()).sum(dtype=np.float64)) if operator.center else 0.0
+        varies = abs(trace) > ROUNDING * np.finfo(operator.dtype).eps * total
+        if trace > 0 and varies and not 1 / largest <= trace / n <= largest:  # squares vanish or overflow
             allowed = f"allowed in {operator.dtype} are {1 / largest:.0e} to {largest:.0e}"
             text = f"the kernel on X has a mean k(x, x) of {trace / n:.2g}; {allowed}"
             raise ValueError(f"{text}: scale the data or the kernel")
@@ -461,8 +467,7 @@ class KernelHebbian(KernelEstimator):
             if A.shape != shape:
                 raise ValueError(f"init must have shape {shape}, got {A.shape}")
         A, order = np.ascontiguousarray(A, operator.dtype), rng.permutation(n)
-        total = float(np.abs(operator.means()).sum(dtype=np.float64)) if operator.center else 0.0
-        if abs(trace) <= ROUNDING * np.finfo(operator.dtype).eps * total:
+        if not varies:
             A = np.zeros_like(A)  # no variance, no direction: zeros stay zeros
         elif auto and self.init is None:
             count = max(2 * r, min(max(START_FACTOR * r, START_LEAST), START_MOST))
@@ -501,7 +506,7 @@ class KernelHebbian(KernelEstimator):
         parts = self.coefficients_, found, scale, rho.copy()
         return HebbianProgress(state.t // n, self.n_passes, None, self, *parts)
 
-    def _publish(self, operator, points, gain: Gain, state: KernelState) -> KernelCode:
+    def _publish(self, operator, points, shift, gain: Gain, state: KernelState) -> KernelCode:
         """Set the attributes to where the iteration stands; return the code of them."""
         A, AK, n = state.A, state.AK, operator.shape[0]
         AK = np.asarray(operator @ A.T if AK is None else AK.T, np.float64).T
@@ -524,5 +529,5 @@ class KernelHebbian(KernelEstimator):
             mean_square = float(means.mean(dtype=np.float64))
             more = {"mean_weights": np.full(n, 1 / n), "mean_square": mean_square, "means": means}
         more["codes"] = (scale[:, None] * AK).T.astype(A.dtype)
-        more["targets"] = points if isinstance(points, np.ndarray) else None
-        return KernelCode(self.kernel_, points, weights, offset, **more)
+        more["targets"] = self.X_fit_ if isinstance(points, np.ndarray) else None
+        return KernelCode(self.kernel_, points, weights, offset, shift=shift, **more)
