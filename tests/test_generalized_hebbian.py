@@ -308,7 +308,7 @@ def test_reconstruction_is_a_projection(X, rule):
         (dict(n_components=10), "n_components=10 .* n_features=9"),
         (dict(n_components=0), "n_components"),
         (dict(rule="hebb"), "rule"),
-        (dict(gain="fast"), "gain"),
+        (dict(gain="KHA/xt"), "gain='KHA/xt' must be 'auto' or a Gain, such as .*make_gain"),
         (dict(gain=0.1), "gain"),
         (dict(gain=Gain(1.0, reciprocal=True)), "constant or annealed"),
         (dict(gain=Gain(1.0, mu=0.1)), "or 'auto'"),

@@ -470,6 +470,23 @@ def test_bad_arguments(digits, parameters, match):
         KernelHebbian(**parameters).fit(digits)
 
 
+@pytest.mark.parametrize("memory_limit", [2e9, 0])
+def test_data_far_from_the_origin(digits, memory_limit, capsys):
+    """A large mean takes no digits of the centred linear kernel; every long part shows a bar."""
+    X = (digits + 1e4).astype(np.float32)
+    model = KernelHebbian(2, kernel="linear", memory_limit=memory_limit, random_state=0)
+    expected = clone(model).fit(X.astype(np.float64))
+    codes = model.set_params(verbose=True, preimage="ridge").fit_transform(X)
+    assert codes.dtype == model.X_fit_.dtype == np.float32
+    np.testing.assert_allclose(model.eigenvalues_, expected.eigenvalues_, rtol=1e-4)
+    assert_same_up_to_sign(codes, expected.transform(X.astype(np.float64)), atol=1e-3)
+    np.testing.assert_allclose(model.transform(X), codes, atol=1e-3)
+    np.testing.assert_allclose(model.inverse_transform(codes), X, atol=2)
+    shown = capsys.readouterr().err
+    assert "blocks: 100%" in shown
+    assert ("kernel sweep: 100%" in shown) == (memory_limit == 0)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "cosine", "sigmoid"])
 @pytest.mark.parametrize("gain", ["auto", VARIANTS["etns"][1], Gain(0.1)])

@@ -1,10 +1,14 @@
 """NystromKernelPCA: exact with all landmarks, and below the exact one, by as much as it says."""
 
+import pickle
+
 import numpy as np
 import pytest
 from helpers import assert_same_up_to_sign
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV
 
 from akpca import KernelPCA
 from akpca.book import reference
@@ -75,6 +79,36 @@ def test_equals_the_dense_approximated_matrix(kernel, center, sampling, X, X_new
     np.testing.assert_allclose(model.eigenvalues_, np.linalg.eigvalsh(K)[::-1][:4], rtol=1e-8)
     assert_same_up_to_sign(model.transform(X), reference.encode(A, K))
     assert_same_up_to_sign(model.transform(X_new), reference.encode(A, K_new))
+
+
+@pytest.mark.parametrize("form", [np.array, sparse.csr_matrix])
+@pytest.mark.parametrize("center", [True, False])
+def test_the_error_of_the_linear_kernel(center, form, X):
+    """It is relative to the squares of the samples as they are, also far from the origin; the span
+    of centred dense landmarks is the affine one through the mean."""
+    origin = X.mean(axis=0) if center and form is np.array else 0
+    for data, n_landmarks in ((X, 3), (X + 10, 3)):
+        model = NystromKernelPCA(kernel="linear", n_landmarks=n_landmarks, center=center)
+        model.set_params(random_state=0).fit(form(data))
+        shift = data.mean(axis=0) if np.any(origin) else 0
+        Z = data[model.landmark_indices_] - shift
+        rest = (data - shift) @ (np.eye(7) - np.linalg.pinv(Z) @ Z)
+        np.testing.assert_allclose(model.error_, np.sum(rest**2) / np.sum(data**2), rtol=1e-8)
+        stream = clone(model).partial_fit(form(data))
+        np.testing.assert_allclose(stream.error_, model.error_)
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_a_fraction_of_the_variance(center, X):
+    """As few components as explain at least so much; what landmarks do not span can't be had."""
+    whole = NystromKernelPCA(kernel="rbf", n_landmarks=30, center=center, random_state=0).fit(X)
+    sums = np.cumsum(whole.explained_variance_ratio_)
+    for k, fraction in ((1, sums[0] / 2), (3, (sums[1] + sums[2]) / 2), (30, sums[-1] - 1e-9)):
+        model = clone(whole).set_params(n_components=float(fraction)).fit(X)
+        k = min(k, len(sums))
+        np.testing.assert_allclose(model.eigenvalues_, whole.eigenvalues_[:k])
+    with pytest.raises(ValueError, match=r"n_components=0\.\d+, but the landmarks span only 0\."):
+        clone(whole).set_params(n_landmarks=2, n_components=0.95).fit(X)
 
 
 def test_seams_between_blocks_do_not_show():
@@ -154,6 +188,42 @@ def test_kmeans_is_the_literal_one():
     distances = np.abs(model.landmarks_[:, None] - centers).max(axis=2)
     assert distances.min(axis=0).max() < 1e-12
     assert model.landmark_indices_ is None
+
+
+@pytest.mark.parametrize("form", [np.array, np.float32, sparse.csr_matrix, np.ndarray.tolist])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_own_landmarks(form, kernel, X, X_new):
+    """Landmarks may be given, as an array or a sparse matrix, for samples of all kinds, in fit and
+    stream; chosen samples given so are the chosen samples."""
+    drawn = NystromKernelPCA(3, n_landmarks=20, kernel=kernel, random_state=0).fit(X)
+    model = NystromKernelPCA(3, kernel=kernel).set_params(sampling=form(drawn.landmarks_))
+    atol = 1e-5 if form is np.float32 else 1e-8
+    found = [model.fit(X), clone(model).partial_fit(X[:5]).partial_fit(X[5:])]
+    found += [clone(model).set_params(n_landmarks=len(drawn.landmarks_)).fit(sparse.csr_matrix(X))]
+    for fitted in found if kernel == "rbf" else found[:1]:
+        assert_same_up_to_sign(fitted.transform(X_new), drawn.transform(X_new), atol=atol)
+        assert fitted.landmark_indices_ is None
+        assert fitted.landmarks_.shape == drawn.landmarks_.shape
+
+
+def test_own_landmarks_are_a_parameter_as_others(X):
+    """They can be searched for, may be more than samples, and are named if they do not fit."""
+    search = GridSearchCV(
+        NystromKernelPCA(2), {"sampling": ["uniform", X[:9]]}, scoring=lambda m, X: -m.error_
+    )
+    assert search.fit(X).best_index_ == 0
+    operator = KernelOperator(X, RBF(0.4))
+    model = NystromKernelPCA(2, sampling=X[:9], gamma=0.4)
+    codes = clone(model).set_params(kernel="precomputed").fit(operator).transform(X)
+    assert_same_up_to_sign(codes, model.fit(X).transform(X))
+    assert model.fit(X[:5]).n_samples_seen_ == 5
+
+
+def test_a_pickle_holds_what_a_stream_needs():
+    """The factor and one sum of squares, both m x m, and thin arrays."""
+    X = load_digits().data
+    model = NystromKernelPCA(5, n_landmarks=500, gamma=1e-3, random_state=0).fit(X)
+    assert len(pickle.dumps(model)) < 1.3 * 8 * (2 * 500**2)
 
 
 @pytest.mark.parametrize("center", [True, False])
@@ -242,7 +312,12 @@ def test_single_precision_of_a_smooth_kernel():
         ({"kernel": "precomputed"}, "takes an operator that has samples"),
         ({"n_components": 0}, "'n_components' parameter"),
         ({"n_landmarks": 0}, "'n_landmarks' parameter"),
+        ({"n_components": 1.5}, "'n_components' parameter"),
         ({"sampling": "random"}, "'sampling' parameter"),
+        ({"sampling": np.eye(3)}, "sampling has 3 features, but X has 7"),
+        ({"sampling": np.eye(7), "n_landmarks": 5}, "n_landmarks=5, but sampling has 7: give None"),
+        ({"sampling": np.eye(7), "n_components": 8}, "n_components=8, .* the 7 landmarks"),
+        ({"sampling": np.full((2, 7), np.nan)}, "sampling contains NaN"),
         ({"n_landmarks": 61}, "n_landmarks=61, but X has only 60 samples"),
         ({"n_landmarks": 5, "n_components": 6}, "n_components=6, but there can't be more"),
         (

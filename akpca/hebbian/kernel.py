@@ -2,8 +2,7 @@
 
 A component is v_i = sum_p A_ip phi'(x_p), with coefficients A of shape (r, l). Every step sees one
 sample and changes A as the generalised Hebbian algorithm would change the components in feature
-space. This module has the state of the iteration, blocks of steps and passes, a start and a gain
-that need no tuning, and the estimator.
+space.
 
 Notation and equation numbers: Günter, Schraudolph and Vishwanathan, JMLR 8, 2007.
 """
@@ -26,7 +25,7 @@ from ..kernels import BLOCK_ROWS, check_finite
 from ..operators import KernelOperator, MatrixOperator
 from ..progress import FitProgress, progress_bar, warn_interrupted, warn_user
 from ..threads import one_blas_thread
-from .gains import Gain
+from .gains import Gain, check_gain
 from .steps import (
     NONE,
     ROUNDING,
@@ -50,17 +49,15 @@ __all__ = [
     "start_state",
 ]
 
-AUTO = "auto"
 # Norm of a component at the end, where 1 is right, that is a failure.
 TOO_LONG = 2.0
 # Norms this near to 1 say that an iteration has converged, and eigenvalues that rise by more than
-# this factor that it has not: it stays near components in a wrong order, which a gain that has
-# fallen can't leave.
+# this factor that its components are in a wrong order, which a gain that has fallen can't leave.
 RIGHT_LENGTH, RISE = 0.05, 1.02
 # Samples whose components are a start: so many times as many as components, within these bounds.
 START_FACTOR, START_LEAST, START_MOST = 20, 100, 1000
-# eta0 tau / l of a safe gain, in units of sqrt(passes). With 1, and after many steps, it would be
-# that of a running mean, l / (lambda_i t); a longer run can forget more of its beginning.
+# eta0 tau / l of a safe gain, in units of sqrt(passes); with 1, after many steps, it would be that
+# of a running mean, l / (lambda_i t).
 FORGETTING = 3.0
 # A gain that was chosen for the user and diverges is divided by this, no more than so many times.
 RETREAT, RETREATS = 3.0, 30
@@ -112,8 +109,7 @@ def kernel_block(
 ) -> KernelState:
     """Return the state after one step for each of some distinct samples, in order.
 
-    If ||y||^2 exceeds `limit` times k'(x, x), a DivergenceError is raised; the caller still has the
-    last good state.
+    Raises a DivergenceError if ||y||^2 exceeds `limit` times k'(x, x).
     """
     rows, small, extra = operator.rows(indices), state.small, ()
     t, AK, dtype = state.t + len(indices), state.AK, operator.dtype
@@ -141,8 +137,7 @@ def run_pass(
 ) -> Iterator[KernelState]:
     """Yield the state after every block of a pass over distinct samples in the given order.
 
-    Eigenvalues are estimated at every step, or otherwise once, here. The limit is that of
-    `kernel_block`.
+    Eigenvalues are estimated at every step, or once, here; the limit is that of `kernel_block`.
     """
     state = refresh(state, every_step=every_step)
     samples = getattr(operator, "X", None)  # from which rows are computed
@@ -156,9 +151,8 @@ def run_pass(
 def sampled_start(operator, r: int, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return coefficients of the components of some samples, shape (k, l), and their A K'.
 
-    They are in the order of what they explain of *all* samples: two components in a wrong order
-    have to pass through one another, and that takes more steps than all the rest. k is less than r
-    if the samples have fewer directions.
+    They are in the order of what they explain of *all* samples: steps that put them in order would
+    take longer than all the rest. k is less than r if the samples have fewer directions.
     """
     m, rows = len(some), operator.rows(some).astype(np.float64, copy=False)
     own = rows[:, some]
@@ -177,9 +171,8 @@ def sampled_start(operator, r: int, some: np.ndarray) -> tuple[np.ndarray, np.nd
 def safe_gain(operator, A: np.ndarray, AK: np.ndarray, n_passes: int) -> Gain:
     """Return KHA/et* (19) with an eta0 and tau that follow from the start A and the passes to come.
 
-    Squared errors shrink, on average over samples, while eta_i E ||y||^4 < 2 E ||y||^2, and
-    ||y||^2 is at most k'(x, x) where components are orthonormal. A quarter of that is allowed to
-    the component with the smallest eigenvalue (20).
+    Squared errors shrink, on average, while eta_i E ||y||^4 < 2 E ||y||^2, and ||y||^2 is at most
+    k'(x, x). A quarter of that is allowed to the component with the smallest eigenvalue (20).
     """
     sizes = np.sum(A.astype(np.float64) ** 2, axis=1)
     squares = np.sum(AK.astype(np.float64) ** 2, axis=1)
@@ -193,26 +186,14 @@ def safe_gain(operator, A: np.ndarray, AK: np.ndarray, n_passes: int) -> Gain:
 
 @dataclass(frozen=True)
 class HebbianProgress(FitProgress):
-    """What a callback sees after every pass of :class:`KernelHebbian`.
+    """What a callback sees after every pass; the `model` is not fitted with its `preimage`."""
 
-    Attributes
-    ----------
-    n_iter, n_iter_max, loss, model
-        As in :class:`akpca.progress.FitProgress`; the model is not fitted with its `preimage`.
-    coefficients : ndarray of shape (r, l)
-        A, as the algorithm has it.
-    eigenvalues : ndarray of shape (r,) or None
-        Current estimates by (20), if the gain uses them.
-    gain_scale : float
-        The gain at the end of the pass, without the division by the eigenvalue: eta-hat of (23).
-    log_gain : ndarray of shape (r,)
-        rho, what meta-descent has made of it; zeros without.
-    """
-
-    coefficients: np.ndarray
-    eigenvalues: np.ndarray | None
-    gain_scale: float
-    log_gain: np.ndarray
+    coefficients: np.ndarray  # A, (r, l)
+    eigenvalues: np.ndarray | None  # (r,), estimates by (20), if the gain uses them
+    gain_scale: (
+        float  # at the end of the pass, without the division by eigenvalues: eta-hat of (23)
+    )
+    log_gain: np.ndarray  # (r,), rho, what meta-descent has made of it; zeros without
 
 
 # Parameters of the first edition, and what to do instead.
@@ -226,9 +207,9 @@ class KernelHebbian(KernelEstimator):
     """Kernel PCA by A <- A + diag(eta) [y e_p^T - lt(y y^T) A], y = A k'_p, sample after sample.
 
     The kernel Hebbian algorithm with any :class:`akpca.hebbian.Gain`. Steps are made in blocks that
-    give the same numbers as one step after the other, so that a pass costs little more than
-    computing the kernel once. It is for following the algorithms, and for few passes over data that
-    are too many for a kernel matrix; otherwise :class:`akpca.KernelPCA` is faster.
+    give the same numbers as single ones, so that a pass costs little more than computing the kernel
+    once. It is for following the algorithms, and for few passes over data that are too many for a
+    kernel matrix; otherwise :class:`akpca.KernelPCA` is faster.
 
     Parameters
     ----------
@@ -246,9 +227,9 @@ class KernelHebbian(KernelEstimator):
         When eigenvalues are estimated: before every pass, as in most of the paper's experiments, or
         at every step, which is better in few passes and costs little more.
     init : array-like of shape (n_components, n_samples), default=None
-        Coefficients to start from. With gain='auto', None takes the components of some samples, 20
-        r of them and at most 1000, or 2 r; with other gains it draws from N(0, 1 / (r tr K')), the
-        paper's N(0, 1 / (r l)) made independent of the scale of the kernel.
+        Coefficients to start from. None takes the components of at most max(1000, 2 r) samples with
+        gain='auto'; with other gains it draws from N(0, 1 / (r tr K')), the paper's N(0, 1 / (r l))
+        made independent of the scale of the kernel.
     memory_limit : float, default=2e9
         Bytes that the kernel matrix may take. Rows of a larger one are computed in every pass.
     n_passes, random_state, verbose
@@ -272,19 +253,15 @@ class KernelHebbian(KernelEstimator):
         Number of samples; passes and steps made.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features), or operator
         What was fitted.
-    kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
+    kernel_, gamma_, preimage_
         As in :class:`akpca.KernelPCA`.
 
     Notes
     -----
-    A step may only be so large that the weakest component survives it, so that it takes many times
-    tr K' / lambda_r samples to average over them. With gain='auto' the reconstruction error is a
-    few per cent above its minimum after one pass, and a few tenths after ten.
-
-    Components can stay near a wrong order, or mixed, when the gain has become too small to part
-    them. If `eigenvalues_` show it, `fit` warns. A PCA of the codes, such as in
-    ``make_pipeline(KernelHebbian(r), PCA())``, gives the best components in the span found, in
-    order.
+    With gain='auto' the reconstruction error is a few per cent above its minimum after one pass,
+    and a few tenths after ten. Components can stay near a wrong order, or mixed, when the gain has
+    become too small to part them. If `eigenvalues_` show it, `fit` warns. A PCA of the codes, such
+    as in ``make_pipeline(KernelHebbian(r), PCA())``, puts them in order.
 
     See Also
     --------
@@ -365,9 +342,7 @@ class KernelHebbian(KernelEstimator):
     def fit(self, X, y=None) -> KernelHebbian:
         """Make `n_passes` passes over X; return self.
 
-        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached; before the
-        first steps it is raised and leaves the estimator as it was. So does a
-        :class:`akpca.DivergenceError`, which says that a gain is too large.
+        It ends as that of :class:`akpca.GeneralizedHebbian` does.
 
         Parameters
         ----------
@@ -375,10 +350,11 @@ class KernelHebbian(KernelEstimator):
             With kernel='precomputed' the kernel matrix, or an operator that stands for it.
         y : Ignored
         """
-        operator, points, shift = self._make_operator(X)
-        n, auto, rng = operator.shape[0], self.gain == AUTO, check_random_state(self.random_state)
-        A, AK, order, limit = self._start(operator, rng)
-        gain = safe_gain(operator, A, AK, self.n_passes) if auto else self.gain
+        gain = check_gain(self.gain)
+        operator, *encoding = self._make_operator(X)  # points and a shift
+        n, auto, rng = operator.shape[0], gain is None, check_random_state(self.random_state)
+        A, AK, order, limit = self._start(operator, rng, auto)
+        gain = safe_gain(operator, A, AK, self.n_passes) if auto else gain
         state = start_state(operator, A, gain, AK=AK)
         size = 96 if self.n_components <= 32 else 128  # the same steps, but for rounding
         every_step = self.eigenvalue_updates == "iteration"
@@ -403,17 +379,16 @@ class KernelHebbian(KernelEstimator):
                         continue
                     order = rng.permutation(n)
                     if self.callback is not None:  # whose errors are its own
-                        code = self._publish(operator, points, shift, gain, state)
-                        self._code, self._decoder = code, None
+                        self._publish(operator, *encoding, gain, state)
                         if self.callback(self._report(gain, state)):
                             break
         except KeyboardInterrupt:
             if state.t == 0:  # nothing has been learned
                 raise
             warn_interrupted(f"after {state.t // n} passes, {state.t} steps")
-        code = self._publish(operator, points, shift, gain, state)
+        self._publish(operator, *encoding, gain, state)
         self._warn_of_failure()
-        self._set_code(code)
+        self._set_code(self._code)
         return self
 
     def fit_transform(self, X, y=None, **params) -> np.ndarray:
@@ -441,7 +416,7 @@ class KernelHebbian(KernelEstimator):
                 operator = MatrixOperator(K, center=self.center)
         return operator, points, shift
 
-    def _start(self, operator, rng):
+    def _start(self, operator, rng, auto):
         """Return coefficients A to start from, A K', an order and the limit of `kernel_block`.
 
         A K' is None where only the gain can tell whether it is needed.
@@ -449,14 +424,12 @@ class KernelHebbian(KernelEstimator):
         r, n = shape = self.n_components, operator.shape[0]
         if r > n:
             raise ValueError(f"n_components={r} must not be larger than the number of samples, {n}")
-        auto = isinstance(self.gain, str)
-        if auto and self.gain != AUTO:
-            example = "akpca.hebbian.make_gain('KHA/t', eta0=0.5)"
-            raise ValueError(f"gain={self.gain!r} must be 'auto' or a Gain, such as {example}")
         trace, largest, AK = operator.trace(), np.sqrt(np.finfo(operator.dtype).max / n) / 100, None
         total = float(np.abs(operator.means()).sum(dtype=np.float64)) if operator.center else 0.0
         varies = abs(trace) > ROUNDING * np.finfo(operator.dtype).eps * total
-        if trace > 0 and varies and not 1 / largest <= trace / n <= largest:  # squares vanish or overflow
+        if (
+            trace > 0 and varies and not 1 / largest <= trace / n <= largest
+        ):  # squares vanish or overflow
             allowed = f"allowed in {operator.dtype} are {1 / largest:.0e} to {largest:.0e}"
             text = f"the kernel on X has a mean k(x, x) of {trace / n:.2g}; {allowed}"
             raise ValueError(f"{text}: scale the data or the kernel")
@@ -499,20 +472,17 @@ class KernelHebbian(KernelEstimator):
 
     def _report(self, gain: Gain, state: KernelState) -> HebbianProgress:
         rho, eigenvalues = refresh(state).small[:2]
-        n = self.n_samples_seen_
         # eigenvalues that are not used are ones
-        scale = float(gain(state.t, eigenvalues, n)[0] * eigenvalues[0])
-        found = eigenvalues if gain.reciprocal else None
-        parts = self.coefficients_, found, scale, rho.copy()
-        return HebbianProgress(state.t // n, self.n_passes, None, self, *parts)
+        scale = float(gain(state.t, eigenvalues, self.n_samples_seen_)[0] * eigenvalues[0])
+        parts = self.coefficients_, eigenvalues if gain.reciprocal else None, scale, rho.copy()
+        return HebbianProgress(self.n_iter_, self.n_passes, None, self, *parts)
 
-    def _publish(self, operator, points, shift, gain: Gain, state: KernelState) -> KernelCode:
-        """Set the attributes to where the iteration stands; return the code of them."""
+    def _publish(self, operator, points, shift, gain: Gain, state: KernelState) -> None:
+        """Set the attributes to where the iteration stands."""
         A, AK, n = state.A, state.AK, operator.shape[0]
         AK = np.asarray(operator @ A.T if AK is None else AK.T, np.float64).T
         A64 = A.astype(np.float64)
-        norms = np.sqrt(np.maximum(np.sum(AK * A64, axis=1), 0))
-        sizes = np.sum(A64**2, axis=1)
+        norms, sizes = np.sqrt(np.maximum(np.sum(AK * A64, axis=1), 0)), np.sum(A64**2, axis=1)
         values = np.sqrt(np.sum(AK**2, axis=1) / np.where(sizes > 0, sizes, 1))
         # a component without variance has no direction: code 0
         scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)
@@ -530,4 +500,5 @@ class KernelHebbian(KernelEstimator):
             more = {"mean_weights": np.full(n, 1 / n), "mean_square": mean_square, "means": means}
         more["codes"] = (scale[:, None] * AK).T.astype(A.dtype)
         more["targets"] = self.X_fit_ if isinstance(points, np.ndarray) else None
-        return KernelCode(self.kernel_, points, weights, offset, shift=shift, **more)
+        self._code = KernelCode(self.kernel_, points, weights, offset, shift=shift, **more)
+        self._decoder = None
