@@ -33,21 +33,12 @@ from .threads import one_blas_thread
 
 __all__ = ["NystromKernelPCA", "cluster_centers"]
 
-# Largest default number of landmarks.
 DEFAULT_LANDMARKS = 1000
-# Number of k-means steps; more improve the result little.
-KMEANS_STEPS = 3
+KMEANS_STEPS = 3  # more improve the result little
 # Fraction of a uniform sample that is added to leverage scores, so that m samples can be drawn.
 UNIFORM_FRACTION = 1e-3
 # A ridge below this fraction of the trace is rounding.
 MIN_RIDGE_RATIO = 1e-12
-# Parameters of the first edition, and what to do instead.
-GONE = {
-    "orthonormal": "False was KernelPCA(...).fit(landmarks), with eigenvalues times n / m",
-    "fit_inverse_transform": "give preimage='ridge'",
-    "alpha": "give preimage=RidgePreimage(alpha=...)",
-    "inverse_gamma": "give preimage=RidgePreimage(gamma=...)",
-}
 
 
 class _Sums(NamedTuple):
@@ -63,7 +54,6 @@ class _Sums(NamedTuple):
 
 
 def _add(parts: list[_Sums]) -> _Sums:
-    """Return the sums over the samples of all parts."""
     *columns, largest = zip(*parts, strict=True)
     return _Sums(*map(sum, columns), max(largest))
 
@@ -72,9 +62,8 @@ class NystromKernelPCA(KernelEstimator):
     """Nyström kernel PCA: f(x) = V^T (F(x) - mean of F), with F(x) = L^-1 k(Z, x).
 
     V holds the leading eigenvectors of the m x m covariance of the features F over all n samples,
-    so that the components are orthonormal in feature space, and the codes of the samples divided
-    by the square roots of `eigenvalues_` are orthonormal eigenvectors of the approximated kernel
-    matrix, centred by its own mean. With m = n it is exact kernel PCA.
+    so that the components are orthonormal in feature space, and codes are those of the approximated
+    kernel matrix, centred by its own mean. With m = n it is exact kernel PCA.
 
     Parameters
     ----------
@@ -84,19 +73,15 @@ class NystromKernelPCA(KernelEstimator):
         eigenvalue is not zero. Asking for more than there is is an error.
     n_landmarks : int, default=None
         m, at most n_samples (with `partial_fit`, of the first batch). None is 1000, or n_samples.
-    kernel : {'linear', 'poly', 'rbf', 'sigmoid', 'cosine', 'laplacian', 'chi2', \
-'precomputed'}, Kernel or callable, default='rbf'
-        As in `KernelPCA`, but positive semi-definite; 'precomputed': an operator with samples.
-    gamma, degree, coef0, kernel_params, n_jobs, center
-        As in `KernelPCA`.
+    kernel, gamma, degree, coef0, kernel_params, n_jobs, center, preimage
+        As in `KernelPCA`, with kernel='rbf' as default and positive semi-definite; 'precomputed' is
+        for an operator with samples. Decoders know the landmarks.
     sampling : {'uniform', 'kmeans', 'leverage'} or {array-like, sparse matrix} of shape \
 (n_landmarks, n_features), default='uniform'
-        How landmarks are chosen, or the landmarks themselves. 'uniform' draws samples. 'leverage'
-        draws them with probabilities proportional to their ridge leverage scores, estimated from a
-        uniform pilot sample: it costs about another fit and favours points that a uniform sample
-        represents badly. 'kmeans' takes the centres of clusters.
-    preimage : {'ridge', 'eigenvector', 'fixed_point', 'distance'} or Preimage, default=None
-        As in `KernelPCA`, with the landmarks as known samples.
+        How landmarks are chosen, or the landmarks themselves. 'uniform' draws samples; 'leverage'
+        with probabilities proportional to their ridge leverage scores, estimated from a uniform
+        sample: it costs about another fit and favours points that that represents badly. 'kmeans'
+        takes the centres of clusters.
     random_state : int, RandomState instance or None, default=None
         Determines the landmarks and the starting vectors of the eigensolver.
 
@@ -104,11 +89,9 @@ class NystromKernelPCA(KernelEstimator):
     ----------
     eigenvalues_ : ndarray of shape (n_components,)
         Of the (centred) approximated kernel matrix, descending, none above that of the exact one.
-    explained_variance_ : ndarray of shape (n_components,)
-        As in `KernelPCA`.
-    explained_variance_ratio_ : ndarray of shape (n_components,)
-        Eigenvalues divided by the total variance in feature space, which lacks what the landmarks
-        do not span of the mean: never too large.
+    explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,)
+        As in `KernelPCA`; ratios are to the variance about the mean that landmarks span, which is
+        not smaller.
     error_ : float
         Relative error, (tr K - tr F F^T) / tr K, not centred, 0 to 1.
     landmarks_ : {ndarray, sparse matrix} of shape (n_kept, n_features)
@@ -118,22 +101,20 @@ class NystromKernelPCA(KernelEstimator):
         Their rows in X (with `partial_fit`, in the first batch). None if they are no samples.
     n_samples_seen_ : int
         Number of samples, n.
-    kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
+    kernel_, gamma_, preimage_
         As in `KernelPCA`.
 
     Notes
     -----
-    With the centred linear kernel, features of dense samples are relative to the samples' mean,
-    which keeps digits: landmarks span an affine space through it, and the rest is a little smaller
-    than with sparse samples, where they span a space through zero.
+    With the centred linear kernel, dense samples are taken relative to their mean, which keeps
+    digits: landmarks span an affine space through it, and `error_` is a little smaller than with
+    sparse samples, where they span a space through zero.
 
     The report's (13) and (14) extend the eigenpairs of the landmarks' kernel matrix alone: that is
-    ``KernelPCA(...).fit(landmarks)``, with eigenvalues n / m times as large. It needs no sweep, but
-    its eigenvectors are not orthonormal.
+    ``KernelPCA(...).fit(landmarks)``, with eigenvalues n / m times as large.
 
-    A decoder that is learned from all samples, with the landmarks' codes Y as centres:
-    ``RidgePreimage().fit_pairs(model.transform(X), X, centers=Y)`` with
-    ``Y = model.transform(model.landmarks_)``.
+    A decoder that is learned from all samples, with the landmarks' codes as centres:
+    ``RidgePreimage().fit_pairs(Y, X, centers=model.transform(model.landmarks_))`` with the codes Y.
 
     See Also
     --------
@@ -166,7 +147,14 @@ class NystromKernelPCA(KernelEstimator):
         "random_state": ["random_state"],
     }
 
-    @moved(GONE)
+    @moved(
+        {
+            "orthonormal": "False was KernelPCA(...).fit(landmarks), with eigenvalues times n / m",
+            "fit_inverse_transform": "give preimage='ridge'",
+            "alpha": "give preimage=RidgePreimage(alpha=...)",
+            "inverse_gamma": "give preimage=RidgePreimage(gamma=...)",
+        }
+    )
     def __init__(
         self,
         n_components=None,
@@ -198,13 +186,11 @@ class NystromKernelPCA(KernelEstimator):
 
     @fit_method
     def fit(self, X, y=None) -> NystromKernelPCA:
-        """Choose landmarks among X and find the components of X in their span; return self.
+        """Choose landmarks and find the components of X in their span; return self.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or operator
-            With kernel='precomputed' an operator of :mod:`akpca.operators` or
-            :mod:`akpca.distributed` that has samples.
         y : Ignored
         """
         if isinstance(X, LinearOperator):  # only landmarks and sums over samples are gathered
@@ -223,10 +209,8 @@ class NystromKernelPCA(KernelEstimator):
     def _as_operator(self, X, reset=True):
         """Return samples as an operator, with the kernel that the parameters ask for."""
         if self.kernel == "precomputed":
-            raise ValueError(
-                "kernel='precomputed' takes an operator that has samples, not a kernel matrix: "
-                "once that is computed, KernelPCA is exact"
-            )
+            problem = "kernel='precomputed' takes an operator that has samples, not a kernel matrix"
+            raise ValueError(f"{problem}: once that is computed, KernelPCA is exact")
         X = self._validate(X, reset=reset)
         return KernelOperator(X, self._resolve_kernel(X.shape[1]) if reset else self.kernel_)
 
@@ -234,8 +218,7 @@ class NystromKernelPCA(KernelEstimator):
     def partial_fit(self, X, y=None) -> NystromKernelPCA:
         """Update the model with one batch of a stream, shape (n_samples, n_features); return self.
 
-        The result is that of `fit` with all batches and landmarks of the first. An error leaves the
-        model unchanged.
+        The result is that of `fit` with all batches and landmarks of the first.
         """
         first = not hasattr(self, "n_samples_seen_")
         operator = self._as_operator(X, reset=first)
@@ -249,11 +232,9 @@ class NystromKernelPCA(KernelEstimator):
         """Set the landmarks and the factor L."""
         self._dtype, self._shift = operator.dtype, self._best_origin(operator.X)
         landmarks, indices = self._choose_landmarks(operator, operator.X)
-        m = landmarks.shape[0]
-        if isinstance(self.n_components, Integral) and self.n_components > m:
-            raise ValueError(
-                f"n_components={self.n_components}, but there can't be more than the {m} landmarks"
-            )
+        k, m = self.n_components, landmarks.shape[0]
+        if isinstance(k, Integral) and k > m:
+            raise ValueError(f"n_components={k}, but there can't be more than the {m} landmarks")
         points = relative_to(self._shift, landmarks)
         check_finite(self.kernel_.diag(points), self.kernel_)  # as new samples will be encoded
         # the small matrix is always in double precision
@@ -289,9 +270,8 @@ class NystromKernelPCA(KernelEstimator):
     def _leverage_scores(self, X, m, rng):
         """Estimate the ridge leverage scores, diag(K (K + ridge I)^-1), of all samples.
 
-        One level of the recursion of Musco and Musco (2017): with a uniform sample S of m, K is
-        replaced by what S leaves unexplained, (K - K_S (K_SS + m/n ridge I)^-1 K_S^T) / ridge.
-        The ridge is theirs: the eigenvalues beyond the first k, summed, over k; m is ~4 k log k.
+        One level of the recursion of Musco and Musco (2017), with their ridge: with a sample S of
+        m, K is replaced by what S leaves, (K - K_S (K_SS + m/n ridge I)^-1 K_S^T) / ridge.
         """
         n = X.shape[0]
         pilot = X[rng.permutation(n)[:m]]
@@ -357,11 +337,9 @@ class NystromKernelPCA(KernelEstimator):
         rank = np.count_nonzero(values)
         variance = max(variance, values.sum())  # which rounding can make smaller
         if isinstance(k, Integral) and rank < k:
-            raise ValueError(
-                f"n_components={k}, but in the span of the landmarks the data "
-                f"(n_samples = {n}) have only {rank} component(s) of non-zero eigenvalue: "
-                "give at most that many, or None for all"
-            )
+            found = f"in the span of the landmarks the data (n_samples = {n}) have only {rank}"
+            problem = f"n_components={k}, but {found} component(s) of non-zero eigenvalue"
+            raise ValueError(f"{problem}: give at most that many, or None for all")
         if isinstance(k, Real) and k < 1:
             if values.sum() < k * variance:
                 spanned = f"the landmarks span only {values.sum() / variance:.3g} of the variance"
@@ -393,9 +371,8 @@ class NystromKernelPCA(KernelEstimator):
 def cluster_centers(X, m: int, rng) -> np.ndarray:
     """Return the centres of m clusters of the rows of X, shape (m, d), dense, by k-means.
 
-    The start is a uniform sample, and `KMEANS_STEPS` steps are enough: k-means++ and steps until
-    convergence cost several times the fit. scikit-learn's k-means is not used, because its threads
-    add in arbitrary order, so that results would not be reproducible to the bit.
+    The start is a uniform sample: k-means++ and steps until convergence cost several times the fit.
+    The threads of scikit-learn's k-means add in arbitrary order: no two results would be equal.
     """
     n = X.shape[0]
     centers = X[rng.permutation(n)[:m]]
