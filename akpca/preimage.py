@@ -63,7 +63,7 @@ __all__ = [
 
 # Largest number of values in a temporary array of a block: 32 MB in float64.
 MAX_TEMPORARY_VALUES = 2**22
-# Largest matrices for which NumPy's solver for stacks beats one LAPACK or ARPACK call for each.
+# Largest matrices for which NumPy's solver for stacks beats one call for each.
 MAX_STACKED_EIGH = 32
 # Memory of a ridge regression for each pair of centres: nine matrices in float64 at the peak.
 BYTES_PER_CENTER_PAIR = 72
@@ -185,10 +185,11 @@ class RidgePreimage(Preimage):
         as many as `memory_limit` allows.
         """
         self._set_sizes(codes, targets)
-        self.gamma_ = 1 / codes.shape[1] if self.gamma is None else self.gamma
+        self._kernel, self.gamma_ = self.kernel, self.gamma
         if self.gamma == "scale":
             self.gamma_ = scale_gamma(codes if centers is None else centers)
-        self._kernel = self.kernel
+        elif self.gamma is None:
+            self.gamma_ = 1 / codes.shape[1]
         if isinstance(self.kernel, str):
             self._kernel = make_kernel(self.kernel, gamma=self.gamma_)
         mean = np.asarray(targets.mean(axis=0, dtype=np.float64)).ravel()

@@ -27,7 +27,7 @@ from ..parameters import check_number
 
 __all__ = ["Gain", "Rates", "check_gain", "make_gain", "precondition"]
 
-# What the paper calls a product, and the letters of its factors; n is `normalised`.
+# What the paper calls a product, and the letters of its factors.
 NAMES = {
     "KHA": "",
     "KHA/t": "t",

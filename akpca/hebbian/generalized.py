@@ -36,8 +36,7 @@ from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
 
 __all__ = ["FORGETTING", "GeneralizedHebbian", "LinearState", "linear_block"]
 
-# p above: gains of about 8 / (t lambda_i). Smaller ones separate close eigenvalues too slowly,
-# larger ones follow every sample too far.
+# p above: smaller ones separate close eigenvalues too slowly, larger ones follow every sample.
 FORGETTING = 7
 
 
@@ -79,8 +78,8 @@ def linear_block(
         if not np.sum(weights**2, axis=1).max() <= RUNAWAY:  # nor if it is not a number
             advice = "the squares of these values overflow; scale the data"
             if gain is not None:
-                advice = f"samples here have ||x||^2 up to {block.sizes.max():.3g}, and a step is "
-                advice += "safe while gain * ||x||^2 < 1. Take a smaller eta0, or gain='auto'"
+                advice = "a step is safe while gain * ||x||^2 < 1, and ||x||^2 here is up to "
+                advice += f"{block.sizes.max():.3g}. Take a smaller eta0, or gain='auto'"
             problem = f"gain={gain or 'auto'!r} is too large: the weights ran away by step {t + b}"
             raise DivergenceError(f"{problem}; {advice}")
     return state._replace(weights=weights, energy=energy, weight=float(weight), t=t + b)
@@ -158,8 +157,8 @@ class GeneralizedHebbian(Encoder):
     ----------
     Sanger, "Optimal unsupervised learning in a single-layer linear feedforward neural network",
     Neural Networks 2, 1989. Oja, "A simplified neuron model as a principal component analyzer",
-    Journal of Mathematical Biology 15, 1982. Chen and Chang, "An adaptive learning algorithm for
-    principal component analysis", IEEE Transactions on Neural Networks 6, 1995.
+    Journal of Mathematical Biology 15, 1982. Chen and Chang, IEEE Transactions on Neural Networks
+    6, 1995, for gains by variances.
 
     Examples
     --------
@@ -252,9 +251,8 @@ class GeneralizedHebbian(Encoder):
     def partial_fit(self, X, y=None) -> GeneralizedHebbian:
         """Take in samples of a stream, shape (n_samples, n_features), one step each; return self.
 
-        How a stream is cut into batches makes no difference beyond rounding, and a batch that
-        raises leaves no trace. Each sample is centred by the mean of the samples up to and
-        including it, where `fit` takes the mean of the data.
+        How a stream is cut into batches makes no difference beyond rounding. Each sample is centred
+        by the mean of those up to and including it, where `fit` takes the mean of the data.
         """
         first = not hasattr(self, "_state")
         X, gain = self._check(X, reset=first)
@@ -281,10 +279,7 @@ class GeneralizedHebbian(Encoder):
         return (X - self.mean_) @ self.components_.T
 
     def inverse_transform(self, X) -> np.ndarray:
-        """Return the samples nearest to the mean with the codes X, shape (n_new, n_features).
-
-        They are mean + V^+ y with the pseudo-inverse V^+ of `components_`: projections on the span.
-        """
+        """Return the samples nearest to the mean with the codes X: mean + V^+ y, projections."""
         check_is_fitted(self, "components_")
         X = check_codes(X, self._n_features_out, estimator=self)
         return X @ np.linalg.pinv(self.components_).T + self.mean_
@@ -305,9 +300,9 @@ class GeneralizedHebbian(Encoder):
         r, d = self.n_components, X.shape[1]
         if r > d:
             raise ValueError(f"n_components={r} must not be larger than n_features={d}")
-        if not reset and r != len(self.components_):
-            before = f"this {type(self).__name__} goes on from {len(self.components_)} components"
-            raise ValueError(f"n_components={r}, but {before}; fit begins anew")
+        if not reset and r != (before := len(self.components_)):
+            problem = f"but the stream goes on from {before} components; fit begins anew"
+            raise ValueError(f"n_components={r}, {problem}")
         dtype, largest = X.dtype if reset else self.components_.dtype, max(X.max(), -X.min())
         if largest > (limit := np.sqrt(np.finfo(dtype).max / d) / 8):
             allowed = f"allowed in {dtype} are at most {limit:.2g}, so that variances are finite"
@@ -330,11 +325,11 @@ class GeneralizedHebbian(Encoder):
         lengths = np.where(norms > 0, norms, 1)
         components = state.weights / lengths[:, None]
         mean = state.total / state.n_samples if self.center else np.zeros_like(state.total)
-        if X is None:
-            variance = state.energy / (lengths**2 * (state.weight or 1.0))
-        else:
-            blocks = gen_batches(len(X), BLOCK_ROWS)
-            centred = (X[rows].astype(np.float64) - mean for rows in blocks)
+        variance = state.energy / (lengths**2 * (state.weight or 1.0))
+        if X is not None:
+            centred = (
+                X[rows].astype(np.float64) - mean for rows in gen_batches(len(X), BLOCK_ROWS)
+            )
             squares = sum(np.sum((rows @ components.T) ** 2, axis=0) for rows in centred)
             variance = squares / max(len(X) - self.center, 1)
         self._state, self.norms_ = state, norms.astype(dtype)

@@ -37,17 +37,7 @@ from .steps import (
     hebbian_steps,
 )
 
-__all__ = [
-    "HebbianProgress",
-    "KernelHebbian",
-    "KernelState",
-    "kernel_block",
-    "refresh",
-    "run_pass",
-    "safe_gain",
-    "sampled_start",
-    "start_state",
-]
+__all__ = ["HebbianProgress", "KernelHebbian", "KernelState", "run_pass", "start_state"]
 
 # Norm of a component at the end, where 1 is right, that is a failure.
 TOO_LONG = 2.0
@@ -65,7 +55,7 @@ RETREAT, RETREATS = 3.0, 30
 
 @dataclass(frozen=True)
 class KernelState:
-    """Where a kernel Hebbian iteration stands. Immutable as a whole: a block makes a new one."""
+    """Where a kernel Hebbian iteration stands; a block makes a new one."""
 
     S: np.ndarray  # (r, l), coefficients A; with meta-descent (2 r, l), B below
     AK: np.ndarray | None  # (r, l), A K', if the gain needs eigenvalues
@@ -79,10 +69,7 @@ class KernelState:
 
 
 def start_state(operator, A: np.ndarray, gain: Gain, *, AK=None) -> KernelState:
-    """Return the state with the coefficients A before the first step: Algorithm 1, step 1.
-
-    The operator stands for K'; AK is A K', if it is known.
-    """
+    """Return the state with the coefficients A, and A K' if it is known, before the first step."""
     A, zeros = np.ascontiguousarray(A, dtype=operator.dtype), np.zeros(len(A))
     S, small = A, SmallState(zeros, zeros + 1)
     if gain.reciprocal or gain.adapts:
@@ -99,9 +86,8 @@ def refresh(state: KernelState, *, every_step: bool = False) -> KernelState:
     if state.AK is None:
         return state
     C, R = (state.A @ state.A.T).astype(np.float64), (state.AK @ state.AK.T).astype(np.float64)
-    kept = {"C": C, "R": R} if every_step else {"C": NONE, "R": NONE}
-    small = state.small._replace(eigenvalues=estimated_eigenvalues(R, C), **kept)
-    return replace(state, small=small)
+    values, (C, R) = estimated_eigenvalues(R, C), (C, R) if every_step else (NONE, NONE)
+    return replace(state, small=state.small._replace(eigenvalues=values, C=C, R=R))
 
 
 def kernel_block(
@@ -114,7 +100,7 @@ def kernel_block(
     rows, small, extra = operator.rows(indices), state.small, ()
     t, AK, dtype = state.t + len(indices), state.AK, operator.dtype
     rates = gain.rates(np.arange(state.t + 1, t + 1), small.eigenvalues, operator.shape[0])
-    with np.errstate(all="ignore"):  # what overflows is found as soon as it is in an output
+    with np.errstate(all="ignore"):  # what overflows is found in an output
         if len(small.C):
             extra = state.A[:, indices], AK @ rows.T, rows @ rows.T
         block = Block.of(state.S @ rows.T, rows[:, indices], *extra)
@@ -190,17 +176,8 @@ class HebbianProgress(FitProgress):
 
     coefficients: np.ndarray  # A, (r, l)
     eigenvalues: np.ndarray | None  # (r,), estimates by (20), if the gain uses them
-    gain_scale: (
-        float  # at the end of the pass, without the division by eigenvalues: eta-hat of (23)
-    )
+    gain_scale: float  # eta-hat of (23): the gain without the division by eigenvalues
     log_gain: np.ndarray  # (r,), rho, what meta-descent has made of it; zeros without
-
-
-# Parameters of the first edition, and what to do instead.
-GONE = {
-    "warm_start": "give more n_passes, or the coefficients_ of another fit as init",
-    "block_size": "the number of steps in a block changes rounding only",
-}
 
 
 class KernelHebbian(KernelEstimator):
@@ -259,9 +236,9 @@ class KernelHebbian(KernelEstimator):
     Notes
     -----
     With gain='auto' the reconstruction error is a few per cent above its minimum after one pass,
-    and a few tenths after ten. Components can stay near a wrong order, or mixed, when the gain has
-    become too small to part them. If `eigenvalues_` show it, `fit` warns. A PCA of the codes, such
-    as in ``make_pipeline(KernelHebbian(r), PCA())``, puts them in order.
+    and a few tenths after ten. Components can stay in a wrong order, or mixed, when the gain has
+    become too small to part them: `fit` warns if `eigenvalues_` show it, and a PCA of the codes, as
+    in ``make_pipeline(KernelHebbian(r), PCA())``, mends it.
 
     See Also
     --------
@@ -298,7 +275,12 @@ class KernelHebbian(KernelEstimator):
         "callback": [callable, None],
     }
 
-    @moved(GONE)
+    @moved(
+        {
+            "warm_start": "give more n_passes, or the coefficients_ of another fit as init",
+            "block_size": "the number of steps in a block changes rounding only",
+        }
+    )
     def __init__(
         self,
         n_components=2,
@@ -340,9 +322,7 @@ class KernelHebbian(KernelEstimator):
 
     @fit_method
     def fit(self, X, y=None) -> KernelHebbian:
-        """Make `n_passes` passes over X; return self.
-
-        It ends as that of :class:`akpca.GeneralizedHebbian` does.
+        """Make `n_passes` passes over X; return self, as :class:`akpca.GeneralizedHebbian` does.
 
         Parameters
         ----------
@@ -417,20 +397,18 @@ class KernelHebbian(KernelEstimator):
         return operator, points, shift
 
     def _start(self, operator, rng, auto):
-        """Return coefficients A to start from, A K', an order and the limit of `kernel_block`.
-
-        A K' is None where only the gain can tell whether it is needed.
-        """
+        """Return coefficients A of a start, A K' if auto, an order and `kernel_block`'s limit."""
         r, n = shape = self.n_components, operator.shape[0]
         if r > n:
             raise ValueError(f"n_components={r} must not be larger than the number of samples, {n}")
-        trace, largest, AK = operator.trace(), np.sqrt(np.finfo(operator.dtype).max / n) / 100, None
+        trace, limits, AK = operator.trace(), np.finfo(operator.dtype), None
         total = float(np.abs(operator.means()).sum(dtype=np.float64)) if operator.center else 0.0
-        varies = abs(trace) > ROUNDING * np.finfo(operator.dtype).eps * total
-        if (
-            trace > 0 and varies and not 1 / largest <= trace / n <= largest
-        ):  # squares vanish or overflow
-            allowed = f"allowed in {operator.dtype} are {1 / largest:.0e} to {largest:.0e}"
+        varies = abs(trace) > ROUNDING * limits.eps * total
+        high = (
+            np.sqrt(limits.max / n) / 100
+        )  # squares of more overflow, of less than 1 / that vanish
+        if trace > 0 and varies and not 1 / high <= trace / n <= high:
+            allowed = f"allowed in {operator.dtype} are {1 / high:.0e} to {high:.0e}"
             text = f"the kernel on X has a mean k(x, x) of {trace / n:.2g}; {allowed}"
             raise ValueError(f"{text}: scale the data or the kernel")
         if self.init is None:
@@ -451,7 +429,7 @@ class KernelHebbian(KernelEstimator):
         # the largest y^2 / k'(x, x) of some samples is a squared length to begin with
         some = order[:BLOCK_ROWS]
         rows = operator.rows(some)
-        size = max(rows[np.arange(len(some)), some].max(), np.finfo(operator.dtype).tiny)
+        size = max(rows[np.arange(len(some)), some].max(), limits.tiny)
         limit = RUNAWAY * max(1.0, float(np.max((A @ rows.T) ** 2) / size))
         return A, AK, order, limit
 
@@ -459,16 +437,14 @@ class KernelHebbian(KernelEstimator):
         norms, values = self.norms_, self.eigenvalues_
         wrong = np.flatnonzero(np.maximum.accumulate(values[::-1])[::-1] > RISE * values)
         if norms.max() > TOO_LONG:
-            warn_user(
-                f"components of norm {norms.max():.2g}, where 1 is right: {self.gain_!r} was too "
-                "large at the start; give a smaller one, or a smaller init"
-            )
+            problem = f"components of norm {norms.max():.2g}, where 1 is right: {self.gain_!r} was"
+            warn_user(f"{problem} too large at the start; give a smaller one, or a smaller init")
         elif len(wrong) and np.abs(norms - 1).max() <= RIGHT_LENGTH:
-            warn_user(
-                f"component {wrong[0]} has a smaller eigenvalue than one after it: they are in a "
-                "wrong order, or mixed. A PCA of the codes sorts them; another random_state, or a "
-                "gain that is annealed later, may find them"
+            problem = (
+                f"component {wrong[0]} has a smaller eigenvalue than one after it: they are in"
             )
+            advice = "another random_state, or a gain that is annealed later, may find them"
+            warn_user(f"{problem} a wrong order, or mixed. A PCA of the codes sorts them; {advice}")
 
     def _report(self, gain: Gain, state: KernelState) -> HebbianProgress:
         rho, eigenvalues = refresh(state).small[:2]
