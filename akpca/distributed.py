@@ -218,9 +218,6 @@ def from_file(path, *, chunk_rows: int = MIN_CHUNK_ROWS):
     )
 
 
-# On the workers
-
-
 def _load(chunk) -> np.ndarray:
     """Return a chunk of data, which may have come as a recipe, or None."""
     if isinstance(chunk, bytes):  # made by `_recipes`
@@ -286,9 +283,6 @@ def _sum(terms: list):
     """Return the sum of terms; a term (results, side) stands for one of two results."""
     first, *rest = (term[0][term[1]] if isinstance(term, tuple) else term for term in terms)
     return sum(rest, start=first)
-
-
-# On the client
 
 
 def _dask():

@@ -63,9 +63,6 @@ FREE_PART = 4
 GROUP, CANDIDATES = 8, 2
 
 
-# What components are expanded in
-
-
 @dataclass(frozen=True, eq=False)
 class SampleBasis:
     """Expansions in the first `size` of some samples; the others are those to come."""
@@ -87,7 +84,7 @@ class SampleBasis:
 
     @np.errstate(all="ignore")  # what overflows is reported by the checks
     def values(self, S: np.ndarray, X) -> tuple[np.ndarray, np.ndarray]:
-        """Return S k(Z, X), shape (len(S), b), and k(X, X), (b, b), for the points Z, float64."""
+        """Return S k(Z, X), (len(S), b), with the points Z, and k(X, X), (b, b), float64."""
         dtype = np.result_type(self.samples.dtype, X.dtype)
         X = X.astype(dtype, copy=False)
         own = check_finite(self.kernel.matrix(X), self.kernel)
@@ -115,7 +112,7 @@ class SampleBasis:
         return replace(self, samples=both.astype(dtype, copy=False))
 
     def coefficients(self, S: np.ndarray, change: np.ndarray, new: np.ndarray, X) -> np.ndarray:
-        """Return the coefficients of change S + new Phi, where Phi are the features of X."""
+        """Return the coefficients of change S + new Phi, with the features Phi of X."""
         return np.hstack([matmul(change, S), new])
 
 
@@ -173,9 +170,6 @@ class RowBasis:
         return replace(self, seen=np.append(self.seen, X))
 
     coefficients = SampleBasis.coefficients
-
-
-# The merge
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,9 +265,6 @@ def _factor(R: np.ndarray, largest: float, basis) -> tuple[np.ndarray, np.ndarra
     return order[:rank], L
 
 
-# The budget
-
-
 def nearest_points(
     K: np.ndarray, W: np.ndarray, size: int, floor: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -354,9 +345,6 @@ def compress(state: MergeState, size: int, r: int) -> MergeState:
     )
 
 
-# The estimator
-
-
 class IncrementalKernelPCA(KernelEstimator):
     """Kernel PCA in one pass: the components of diag(lambda, 0) + F F^T, block after block.
 
@@ -418,7 +406,7 @@ class IncrementalKernelPCA(KernelEstimator):
     -----
     Time, with q components kept and m points: O(m (d + q)) for a sample. Peak memory of `fit`, in
     numbers, besides X and a copy of it: 3 n q, and with the linear kernel, or of a stream with a
-    budget, O((q + b) (d + q + b) + m (m + d)) for any number of samples.
+    budget, O((q + b) (d + q + b) + m (m + d)).
 
     See Also
     --------
@@ -438,7 +426,7 @@ class IncrementalKernelPCA(KernelEstimator):
     >>> X = load_dataset("digits").X / 16
     >>> model = IncrementalKernelPCA(3, gamma=0.02, random_state=0).fit(X)
     >>> exact = KernelPCA(3, kernel="rbf", gamma=0.02).fit(X)
-    >>> bool(np.all(abs(model.eigenvalues_ / exact.eigenvalues_ - 1) < 1e-5))
+    >>> np.allclose(model.eigenvalues_, exact.eigenvalues_)
     True
     """
 
@@ -496,7 +484,7 @@ class IncrementalKernelPCA(KernelEstimator):
     def fit(self, X, y=None) -> IncrementalKernelPCA:
         """Make one pass over X; return self.
 
-        An interrupt (Ctrl-C) ends it with a warning and keeps the components of the samples so far.
+        An interrupt (Ctrl-C) ends it with a warning and keeps what was found so far.
 
         Parameters
         ----------

@@ -70,18 +70,19 @@ class NystromKernelPCA(KernelEstimator):
     n_components : int or float, default=None
         k, the size of the code; at most the number of landmarks. A fraction in (0, 1) takes as few
         components as explain at least that part of the variance. None keeps all components whose
-        eigenvalue is not zero. Asking for more than there is is an error.
+        eigenvalue is not zero. More than there is is an error.
     n_landmarks : int, default=None
-        m, at most n_samples (with `partial_fit`, of the first batch). None is 1000, or n_samples.
+        m, at most n_samples (with `partial_fit`, of the first batch). None is 1000, or n_samples,
+        or the number of landmarks that `sampling` gives.
     kernel, gamma, degree, coef0, kernel_params, n_jobs, center, preimage
         As in `KernelPCA`, with kernel='rbf' as default and positive semi-definite; 'precomputed' is
         for an operator with samples. Decoders know the landmarks.
     sampling : {'uniform', 'kmeans', 'leverage'} or {array-like, sparse matrix} of shape \
 (n_landmarks, n_features), default='uniform'
         How landmarks are chosen, or the landmarks themselves. 'uniform' draws samples; 'leverage'
-        with probabilities proportional to their ridge leverage scores, estimated from a uniform
-        sample: it costs about another fit and favours points that that represents badly. 'kmeans'
-        takes the centres of clusters.
+        with probabilities proportional to their ridge leverage scores: it costs about another fit
+        and favours points that a uniform sample represents badly. 'kmeans' takes the centres of
+        clusters.
     random_state : int, RandomState instance or None, default=None
         Determines the landmarks and the starting vectors of the eigensolver.
 
@@ -197,8 +198,8 @@ class NystromKernelPCA(KernelEstimator):
             if self._check_operator(X) is None:
                 raise ValueError("the Nyström method needs an operator that has samples")
             if isinstance(self.sampling, str) and self.sampling != "uniform":
-                allowed = "'uniform' or landmarks"
-                raise ValueError(f"an operator needs sampling={allowed}, got {self.sampling!r}")
+                problem = f"an operator needs sampling='uniform', got {self.sampling!r}"
+                raise ValueError(f"{problem}: draw samples, or give landmarks")
             operator = X
         else:
             operator = self._as_operator(X)

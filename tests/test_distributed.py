@@ -92,9 +92,6 @@ def peaks(client):
     return client.run(peak).values()
 
 
-# ------------------------------------------------------------------------------------- products
-
-
 @pytest.mark.parametrize(("name", "center"), [*((name, True) for name in KERNELS), ("rbf", False)])
 def test_product_is_that_of_the_matrix(X, name, center):
     """operator @ V is K V, or H K H V, for all kernels and for one vector as for many."""
@@ -160,9 +157,6 @@ def test_products_with_new_points(X, kind):
     new = make.get(kind, sparse.csr_array)(X)
     operator = DaskKernelOperator(da.from_array(Y, chunks=(40, 6)), Cosine())
     np.testing.assert_allclose(operator.encode(new, W), Cosine()(X, Y) @ W, atol=1e-10)
-
-
-# ------------------------------------------------------------------------ data, chunks and memory
 
 
 @pytest.mark.slow
@@ -273,9 +267,6 @@ def test_bad_files(tmp_path):
         from_file(tmp_path / "good.npy", chunk_rows=0)
 
 
-# ------------------------------------------------------------------------------ what can go wrong
-
-
 @dataclass
 class Broken(Linear):
     def fill(self, out, X, Y, x_terms, y_terms):
@@ -369,9 +360,6 @@ def test_without_dask_or_cluster(case):
     assert run.stdout == "done\n", run.stderr
 
 
-# ------------------------------------------------------------------------------------- estimators
-
-
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize(
     ("cls", "options"),
@@ -415,9 +403,6 @@ def test_estimators_say_what_they_can_not_do_on_a_cluster(X):
         NystromKernelPCA(2, n_landmarks=9, sampling="kmeans", **options).fit(operator)
     with pytest.raises(ValueError, match="X has 5 features"):
         KernelPCA(2, **options).fit(operator).transform(X[:, :5])
-
-
-# -------------------------------------------------------------- last, as a new worker takes a while
 
 
 @dataclass

@@ -46,9 +46,6 @@ def error(model, X, kernel):
     return np.linalg.norm(KernelOperator(X, kernel).dense() - Y @ Y.T)
 
 
-# ---------------------------------------------------------------------------------- the algebra
-
-
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("degree", [1, 2])
 def test_a_merge_is_the_literal_one(digits, degree, center):
@@ -76,9 +73,6 @@ def test_a_merge_is_the_literal_one(digits, degree, center):
         ours, theirs = ((W.T * v) @ W for W, v in ((explicit[:-1], state.values), (V, values)))
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
     np.testing.assert_allclose(state.total, values.sum())
-
-
-# ------------------------------------------------------------------------- the exact components
 
 
 @pytest.mark.parametrize("center", [True, False])
@@ -196,9 +190,6 @@ def test_points_that_are_next_to_nothing_do_no_harm(gamma, dtype):
     assert model.X_fit_.dtype == model.components_.dtype == dtype
 
 
-# -------------------------------------------------------------------------------------- streams
-
-
 @pytest.mark.parametrize("name", ["rbf", "linear", "poly"])
 def test_a_stream_in_the_same_blocks_is_one_pass(digits, name):
     """Also where a fit ends and batches go on."""
@@ -240,9 +231,6 @@ def test_sparse_and_dense_batches(digits):
             for X, Y in ((S, digits), (digits, S))
         )
         assert_same_up_to_sign(a.transform(digits), b.transform(S))
-
-
-# --------------------------------------------------------------------------------------- budget
 
 
 @pytest.mark.parametrize("order", ["shuffled", "sorted"])
@@ -320,9 +308,6 @@ def test_points_are_chosen_for_the_vectors(digits):
     np.testing.assert_allclose(rows @ rows.T, np.eye(3), atol=1e-12)
     np.testing.assert_allclose(L @ L.T, K[np.ix_(chosen, chosen)], atol=1e-12)
     assert len(nearest_points(K, W, 46, 1e-9)[0]) == 43
-
-
-# ------------------------------------------------------------------------- operators and passes
 
 
 @pytest.mark.parametrize("center", [True, False])
@@ -414,9 +399,6 @@ def test_callback_sees_every_block(digits):
     assert seen == [(1, 6, 70), (2, 6, 140), (3, 6, 210)]
     assert model.n_samples_seen_ == 210
     assert model.inverse_transform(model.transform(digits)).shape == digits.shape
-
-
-# ------------------------------------------------------------------------------------- manners
 
 
 @pytest.mark.parametrize("budget", [None, 400])

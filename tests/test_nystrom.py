@@ -36,9 +36,6 @@ def approximated_kernel(kernel, X, Z, Y=None):
     return kernel(X, Z) @ np.linalg.pinv(kernel(Z), rcond=1e-10, hermitian=True) @ kernel(Z, Y)
 
 
-# ------------------------------------------------------------- all points as landmarks: exact
-
-
 @pytest.mark.parametrize("kernel", DEFINITE_KERNELS)
 @pytest.mark.parametrize("center", [True, False])
 def test_all_landmarks_equal_kernel_pca(kernel, center, X, X_new):
@@ -55,9 +52,6 @@ def test_all_landmarks_equal_kernel_pca(kernel, center, X, X_new):
     if len(model.landmarks_) == 60:  # the signs, too, where no landmark was superfluous
         np.testing.assert_allclose(model.transform(X), exact.fit_transform(X), atol=1e-8)
     assert (len(model.landmarks_) == 60) == (kernel not in ("linear", "cosine"))
-
-
-# -------------------------------------------------------------------- fewer landmarks: below
 
 
 @pytest.mark.parametrize("kernel", DEFINITE_KERNELS)
@@ -119,25 +113,6 @@ def test_seams_between_blocks_do_not_show():
     np.testing.assert_allclose(model.eigenvalues_, np.linalg.eigvalsh(K)[::-1][:3], rtol=1e-8)
     codes = model.transform(X)
     np.testing.assert_allclose(codes[700:720], model.transform(X[700:720]), atol=1e-12)
-
-
-# ------------------------------------------------------------------------ the report's version
-
-
-def test_the_printed_factor_of_13_is_wrong(X, X_new):
-    """(13) and (14) are kernel PCA of the landmarks, with eigenvalues n / m times as large and the
-    factor sqrt(m / n) / lambda in (13); with m = n, the printed one does not give unit vectors."""
-    K, Z = RBF()(X), X[:20]
-    values, U = (a[..., ::-1][..., :4] for a in np.linalg.eigh(RBF()(Z)))
-    small = KernelPCA(4, kernel="rbf", center=False).fit(Z)
-    vectors = np.sqrt(20 / 60) / values * (RBF()(X, Z) @ U)
-    assert_same_up_to_sign(small.transform(X) / np.sqrt(3 * small.eigenvalues_), vectors)
-    values, U = (a[..., ::-1][..., :4] for a in np.linalg.eigh(K))
-    printed = np.sqrt(60) / (60 * values) * (K @ U)
-    np.testing.assert_allclose(np.linalg.norm(printed, axis=0), 1 / np.sqrt(60))
-
-
-# ----------------------------------------------------------------------- landmarks and streams
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
@@ -255,9 +230,6 @@ def test_a_refused_batch_leaves_no_trace(X):
     np.testing.assert_array_equal(model.partial_fit(X).transform(X), once.transform(X))
 
 
-# ------------------------------------------------------------------- kinds of data and kernels
-
-
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "cosine", "laplacian"])
 def test_sparse_equals_dense(kernel, sampling, X, X_new):
@@ -301,9 +273,6 @@ def test_single_precision_of_a_smooth_kernel():
     assert len(single.landmarks_) < len(double.landmarks_) < 300
     np.testing.assert_allclose(single.eigenvalues_, double.eigenvalues_, rtol=1e-3)
     assert single.error_ < 1e-4
-
-
-# ----------------------------------------------------------------- bad and degenerate input
 
 
 @pytest.mark.parametrize(
