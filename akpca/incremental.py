@@ -362,13 +362,13 @@ class IncrementalKernelPCA(KernelEstimator):
         kernel='precomputed', `fit` takes a kernel matrix, or an operator of :mod:`akpca.operators`
         or :mod:`akpca.distributed`, whose `center` is then used.
     center : bool, default=True
-        Centre by the mean, in feature space, of all samples so far.
+        Centre in feature space, by the mean of all samples so far.
     n_kept : int, default=None
         Components kept from block to block, at least r. None is 2 r, and at least r + 200, or
         r + 100 with the linear kernel.
     block_size : int, default=None
         Samples in a block. None is twice `n_kept`. With fewer, more is lost, but very little. With
-        the linear kernel, at most n_features, or twice `n_kept`.
+        the linear kernel, at most the larger of n_features and twice `n_kept`.
     budget : int, default=None
         Largest number of points in which components are expanded, at least 2 r. None expands them
         in all samples seen. When it is used up, the quarter of the points is given up that costs
@@ -380,8 +380,8 @@ class IncrementalKernelPCA(KernelEstimator):
     verbose : bool, default=False
         Show the progress of `fit` and `partial_fit`.
     callback : callable, default=None
-        Called with an :class:`akpca.progress.FitProgress` after every block of `fit`; its model is
-        not fitted with its `preimage`. A true answer ends the fit.
+        Called with an :class:`akpca.progress.FitProgress` after every block of `fit`, whose model
+        has no `preimage`; a true answer ends the fit.
 
     Attributes
     ----------
@@ -397,8 +397,7 @@ class IncrementalKernelPCA(KernelEstimator):
     n_samples_seen_ : int
         Number of samples, fewer than were given if a fit was interrupted.
     X_fit_ : {ndarray, sparse matrix} of shape (n_points, n_features), or operator
-        The points, in the order in which they were seen. With the linear kernel, the unit vectors.
-        With kernel='precomputed', what was fitted.
+        The points, or with the linear kernel, the unit vectors.
     kernel_, gamma_, preimage_
         As in :class:`akpca.KernelPCA`.
 

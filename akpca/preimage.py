@@ -139,10 +139,8 @@ class RidgePreimage(Preimage):
 
     Attributes
     ----------
-    gamma_ : float
-        The coefficient that was used.
-    centers_, dual_coef_ : ndarray of shape (n_centers, k), (n_centers, d)
-        Centres and coefficients of the regression.
+    gamma_, centers_, dual_coef_ : float, ndarray of shape (n_centers, k), (n_centers, d)
+        The coefficient that was used; centres and coefficients of the regression.
     """
 
     name = "ridge"
@@ -181,8 +179,7 @@ class RidgePreimage(Preimage):
     def fit_pairs(self, codes, targets, *, centers=None) -> RidgePreimage:
         """Learn the map from codes (n_codes, k) to samples (n_codes, d); return self.
 
-        `centers`, shape (n_centers, k), are the centres of the regression. None is all codes, or
-        as many as `memory_limit` allows.
+        `centers`, shape (n_centers, k): None is all codes, or as many as `memory_limit` allows.
         """
         self._set_sizes(codes, targets)
         self._kernel, self.gamma_ = self.kernel, self.gamma
@@ -330,10 +327,8 @@ class FixedPointPreimage(Preimage):
 
     Attributes
     ----------
-    n_iter_ : int
-        Largest number of steps in the last call of `decode`.
-    n_fallbacks_ : int
-        Number of points for which the last call of `decode` used the mean of neighbours.
+    n_iter_, n_fallbacks_ : int
+        Of the last `decode`: largest number of steps; points that are the mean of neighbours.
     """
 
     name = "fixed_point"

@@ -117,9 +117,8 @@ class GeneralizedHebbian(Encoder):
     center : bool, default=True
         Subtract the mean.
     gain : 'auto' or Gain, default='auto'
-        Size of the steps. 'auto' needs no tuning, see :mod:`akpca.hebbian.generalized`. Otherwise
-        a constant or annealed :class:`akpca.hebbian.Gain`, as ``Gain(0.01, passes=1)``; in a
-        stream, with `iterations` for `passes`.
+        Size of the steps. 'auto' needs no tuning. Otherwise a constant or annealed
+        :class:`akpca.hebbian.Gain`, as ``Gain(0.01, passes=1)``, or with `iterations` in a stream.
     shuffle : bool, default=True
         Whether each pass of `fit` takes the samples in a new random order.
     block_size : int, default=64
@@ -136,7 +135,7 @@ class GeneralizedHebbian(Encoder):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Rows of W, scaled to unit norm; orthogonal only as far as the iteration has converged.
+        Rows of W, scaled to norm 1; orthogonal only as far as the iteration has converged.
     explained_variance_ : ndarray of shape (n_components,)
         Variance of the data along each component, or the mean square if not centred. In a stream
         that of the outputs so far, of which the s-th of t counts (s / t)^7: mostly the last eighth.
@@ -144,10 +143,8 @@ class GeneralizedHebbian(Encoder):
         Mean of the samples; zeros if not centred.
     norms_ : ndarray of shape (n_components,)
         Norms of the rows of W. Far from 1, a component has not converged or is beyond the rank.
-    n_samples_seen_ : int
-        Samples behind `mean_`: those of the last `fit`, plus those of the stream since.
-    n_iter_, n_steps_ : int
-        Passes and steps made. A stream counts as one pass.
+    n_samples_seen_, n_iter_, n_steps_ : int
+        Number of samples behind `mean_`; passes and steps made. A stream counts as one pass.
 
     See Also
     --------

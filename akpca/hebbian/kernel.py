@@ -201,8 +201,8 @@ class KernelHebbian(KernelEstimator):
         eta0=5, tau=3)``. 'auto' is KHA/et* with an eta0 and tau that follow from `n_passes` and
         from a start of its own. Should it diverge, the fit begins anew with a third of eta0.
     eigenvalue_updates : {'pass', 'iteration'}, default='iteration'
-        When eigenvalues are estimated: before every pass, as in most of the paper's experiments, or
-        at every step, which is better in few passes and costs little more.
+        When eigenvalues are estimated: before every pass, as mostly in the paper, or at every step,
+        which is better in few passes and costs little more.
     init : array-like of shape (n_components, n_samples), default=None
         Coefficients to start from. None takes the components of at most max(1000, 2 r) samples with
         gain='auto'; with other gains it draws from N(0, 1 / (r tr K')), the paper's N(0, 1 / (r l))
@@ -223,7 +223,7 @@ class KernelHebbian(KernelEstimator):
     coefficients_ : ndarray of shape (n_components, n_samples)
         A, as the algorithm has it.
     norms_ : ndarray of shape (n_components,)
-        Norms of the components that A stands for. Far from 1, more passes are needed.
+        Norms of the components of A. Far from 1, more passes are needed.
     gain_ : Gain
         The gain that was used.
     n_samples_seen_, n_iter_, n_steps_ : int
