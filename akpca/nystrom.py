@@ -249,13 +249,15 @@ class NystromKernelPCA(KernelEstimator):
         """Return the landmarks, and their indices or None."""
         n, m, rng = operator.shape[0], self.n_landmarks, check_random_state(self.random_state)
         if not isinstance(self.sampling, str):
-            options = {"accept_sparse": "csr", "dtype": self._dtype, "input_name": "sampling"}
-            Z = check_array(self.sampling, **options)
+            try:
+                Z = check_array(self.sampling, accept_sparse="csr", dtype=self._dtype)
+            except ValueError as error:
+                raise ValueError(f"sampling must hold landmarks: {error}") from error
             if m not in (None, Z.shape[0]):
                 raise ValueError(f"n_landmarks={m}, but sampling has {Z.shape[0]}: give None")
             if Z.shape[1] != X.shape[1]:
                 raise ValueError(f"sampling has {Z.shape[1]} features, but X has {X.shape[1]}")
-            return (Z if sparse.issparse(X) or not sparse.issparse(Z) else Z.toarray()), None
+            return Z.toarray() if sparse.issparse(Z) and not sparse.issparse(X) else Z, None
         m = min(n, DEFAULT_LANDMARKS) if m is None else m
         if m > n:
             raise ValueError(f"n_landmarks={m}, but X has only {n} samples: give at most that many")

@@ -286,7 +286,8 @@ def test_single_precision_of_a_smooth_kernel():
         ({"sampling": np.eye(3)}, "sampling has 3 features, but X has 7"),
         ({"sampling": np.eye(7), "n_landmarks": 5}, "n_landmarks=5, but sampling has 7: give None"),
         ({"sampling": np.eye(7), "n_components": 8}, "n_components=8, .* the 7 landmarks"),
-        ({"sampling": np.full((2, 7), np.nan)}, "sampling contains NaN"),
+        ({"sampling": np.full((2, 7), np.nan)}, "sampling must hold landmarks: .* contains NaN"),
+        ({"sampling": np.eye(7)[0]}, "sampling must hold landmarks: Expected 2D"),
         ({"n_landmarks": 61}, "n_landmarks=61, but X has only 60 samples"),
         ({"n_landmarks": 5, "n_components": 6}, "n_components=6, but there can't be more"),
         (
