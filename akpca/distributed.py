@@ -10,19 +10,15 @@ fixed order, in a tree on the cluster. When a worker dies, dask repeats what was
 
 X is a dense dask array; `from_file` reads one from a ``.npy`` file. Its chunks are resized, so that
 two of them and a tile fit into a worker. Those of a lazy X are computed inside each task that needs
-them, which is cheap compared with kernel values, so that X may be larger than the memory of the
-cluster; ``X.persist()`` keeps chunks that are expensive to compute, and sends them to the tasks.
-The same holds for arrays in memory and for chunks that depend on each other.
-
-dask is imported only when it is needed: it is the extra ``akpca[distributed]``. Workers need this
-package as well.
+them, so that X may be larger than the memory of the cluster; ``X.persist()`` keeps chunks that are
+expensive to compute, and sends them to the tasks. So are arrays in memory and chunks that depend on
+each other. dask is the extra ``akpca[distributed]``; workers need this package as well.
 """
 
 from __future__ import annotations
 
 import io
 import pickle
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -39,7 +35,7 @@ from .parameters import check_number
 from .progress import progress_bar
 from .threads import one_blas_thread
 
-__all__ = ["DaskKernelOperator", "from_file", "is_dask_array"]
+__all__ = ["DaskKernelOperator", "from_file"]
 
 # Chunks have about MIN_CHUNK_ROWS rows, or more, so that there are at most MAX_CHUNKS: a sweep has
 # MAX_CHUNKS^2 / 2 tasks, about a millisecond of scheduling each. None exceeds MAX_CHUNK_BYTES.
@@ -53,9 +49,8 @@ FAN_IN = 8
 class DaskKernelOperator(SampleOperator):
     """The matrix K_ij = k(x_i, x_j), or H K H, of the rows of a dask array.
 
-    Equal to `KernelOperator` up to rounding; the client holds only the (n, s) vectors. `KernelPCA`,
-    `NystromKernelPCA`, `IncrementalKernelPCA` and `KernelHebbian` take it, and encode by it, with
-    kernel='precomputed'.
+    Equal to `KernelOperator` up to rounding; the client holds only the (n, s) vectors. Estimators
+    that take operators, with kernel='precomputed', encode by it.
 
     Parameters
     ----------
@@ -144,16 +139,15 @@ class DaskKernelOperator(SampleOperator):
 
         X is a dask array, an array or a sparse matrix, shape (n_new, d), and W has shape (n, s).
         """
-        if is_dask_array(X):
+        if isinstance(X, _dask().array.Array):
             X = _in_row_chunks(X)
             chunks = _chunk_nodes(X)
         else:
             X = check_samples(X, "X")
             chunks = [_dask().delayed(X[rows]) for rows in gen_batches(X.shape[0], _chunk_rows(X))]
-        if X.shape[1] != self.X.shape[1]:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but the fitted samples have {self.X.shape[1]}"
-            )
+        d, fitted = X.shape[1], self.X.shape[1]
+        if d != fitted:
+            raise ValueError(f"X has {d} features, but the fitted samples have {fitted}")
         weights = self._nodes(np.ascontiguousarray(W, dtype=np.result_type(X.dtype, self.dtype)))
         others = list(zip(self._chunks, weights, strict=True))
         sums = [_tree_sum([_task(_product, self.kernel, x, *y) for y in others]) for x in chunks]
@@ -167,7 +161,7 @@ class DaskKernelOperator(SampleOperator):
         return self._compute([_tree_sum(terms, add)], "sum over chunks")[0]
 
     def _nodes(self, array: np.ndarray) -> list:
-        """Return the parts of an array as nodes, so that each is sent once, not with every task."""
+        """Return the parts of an array as nodes: each is sent once, not with every task."""
         return [_dask().delayed(array[rows]) for rows in self._rows]
 
     def _joined(self, tasks: list, description: str) -> np.ndarray:
@@ -197,23 +191,15 @@ class DaskKernelOperator(SampleOperator):
             bar = progress_bar(done, shown=self.verbose, desc=description, total=len(tasks))
             any(future.status == "error" for future in bar)  # the first one ends it
             return client.gather(futures)
-        except BaseException:
-            # an error, or the user's interrupt: cancel the rest of the sweep
+        except BaseException:  # an error, or the user's interrupt
             client.cancel(futures)
             raise
 
 
 def from_file(path, *, chunk_rows: int = MIN_CHUNK_ROWS):
-    """Return the matrix in a ``.npy`` file as a dask array, shape (n, d), read chunk by chunk.
+    """Return the matrix in a ``.npy`` file as a dask array, shape (n, d), in chunks of these rows.
 
-    A task maps the file and copies its rows; all workers must see it under the same path.
-
-    Parameters
-    ----------
-    path : str or Path
-        A file written by :func:`numpy.save`: two-dimensional, of numbers; pickles are refused.
-    chunk_rows : int, default=2048
-        Number of rows of a chunk.
+    The file is one of :func:`numpy.save`, of numbers. All workers must see it under the same path.
     """
     dask, path = _dask(), Path(path).resolve()
     check_number("chunk_rows", chunk_rows, integer=True, low=1)
@@ -230,15 +216,6 @@ def from_file(path, *, chunk_rows: int = MIN_CHUNK_ROWS):
         meta=np.empty((0, 0), dtype),
         name=f"file-{token}",
     )
-
-
-def is_dask_array(X) -> bool:
-    """Tell whether X is a dask array, without importing dask."""
-    arrays = sys.modules.get("dask.array")
-    return arrays is not None and isinstance(X, arrays.Array)
-
-
-# -------------------------------------------------------------------------------- on the workers
 
 
 def _load(chunk) -> np.ndarray:
@@ -308,17 +285,13 @@ def _sum(terms: list):
     return sum(rest, start=first)
 
 
-# --------------------------------------------------------------------------------- on the client
-
-
 def _dask():
     try:
         import dask
         import dask.array
     except ImportError as error:
-        raise ImportError(
-            'dask is needed for data on a cluster: pip install "akpca[distributed]"'
-        ) from error
+        needed = "dask is needed for data on a cluster"
+        raise ImportError(f'{needed}: pip install "akpca[distributed]"') from error
     return dask
 
 
@@ -336,8 +309,7 @@ def _chunk_rows(X) -> int:
 
 def _in_row_chunks(X):
     """Return a dask array of float32 or float64 in chunks of whole rows of a suitable size."""
-    _dask()
-    if not is_dask_array(X):
+    if not isinstance(X, _dask().array.Array):
         raise TypeError(
             f"X must be a dask array, got {type(X).__name__}: see dask.array.from_array, "
             "akpca.distributed.from_file, or akpca.operators for an array in memory"
@@ -345,10 +317,8 @@ def _in_row_chunks(X):
     if X.ndim != 2 or not isinstance(X._meta, np.ndarray) or X.dtype.kind not in "fiub":
         raise ValueError(f"X must be a two-dimensional dask array of dense real numbers, got {X!r}")
     if np.isnan(X.shape).any() or 0 in X.shape:
-        raise ValueError(
-            f"X must have rows and columns of known number, got {X.shape}: "
-            "X.compute_chunk_sizes() counts them"
-        )
+        counted = "rows and columns of known number, which X.compute_chunk_sizes() counts"
+        raise ValueError(f"X must have {counted}, got {X.shape}")
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
     n, sizes = X.shape[0], X.chunks[0]
@@ -370,9 +340,9 @@ def _chunk_nodes(X) -> list:
 
 
 def _recipes(X, keys: list) -> list[bytes] | None:
-    """Return the pickled graph of each chunk of a lazy array.
+    """Return the pickled graph of each chunk of a lazy array, if it holds no data, else None.
 
-    None if one holds data, can't be pickled, or would repeat work that chunks share.
+    Nor if one can't be pickled, or would repeat work that chunks share.
     """
     import cloudpickle
     from dask.optimization import cull

@@ -12,11 +12,9 @@ which is orthonormal, the scatter of everything seen is the small matrix
     diag(lambda, 0) + F F^T,    F = [Y; L^T].
 
 Its eigenvectors are the new components. Nothing is approximated but by leaving out those that are
-not kept. It is best to keep many more than are asked for, and to leave the others out at the end:
-a direction that is weak in every block may be strong in all of them together.
-
-A step needs kernel values of the block with samples that came before it, so that a pass computes
-half of the kernel matrix, and neither row means nor parameters that would have to be tuned.
+not kept, which are best many more than are asked for: a direction that is weak in every block may
+be strong in all of them together. A step needs kernel values of the block with samples that came
+before it, so that a pass computes half of the kernel matrix, and no row means.
 """
 
 from __future__ import annotations
@@ -40,16 +38,7 @@ from .operators import TILE_COLUMNS, MatrixOperator
 from .progress import FitProgress, progress_bar, warn_interrupted
 from .threads import matmul, one_blas_thread
 
-__all__ = [
-    "AxisBasis",
-    "IncrementalKernelPCA",
-    "MergeState",
-    "RowBasis",
-    "SampleBasis",
-    "compress",
-    "merge_block",
-    "nearest_points",
-]
+__all__ = ["IncrementalKernelPCA", "MergeState", "SampleBasis", "compress", "merge_block"]
 
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 # What the components miss of a sample has a direction if its square is more than this fraction of
@@ -65,16 +54,13 @@ MIN_POINT = {DOUBLE: 1e-9, SINGLE: 1e-4}
 # components of windows of a noisy photograph, 100 more leave an excess error of .1 %, 200 more of
 # .01 %. With axes, the eigenproblems of 200 more would be most of the work.
 MORE_KEPT, MORE_AXES = 200, 100
-# Samples in a block, in units of the components kept: fewer cost more in coefficients that are
-# updated, more in eigenproblems, and in between it makes little difference.
+# Samples in a block, in units of the components kept: fewer cost more in updates of coefficients,
+# more in eigenproblems.
 BLOCK_FACTOR = 2
 # Part of a budget that is made free when it is used up, so that points are chosen now and then.
 FREE_PART = 4
 # Points that are chosen at a time, and how many times as many are compared for that.
 GROUP, CANDIDATES = 8, 2
-
-
-# ------------------------------------------------------------------ what components are expanded in
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,11 +79,12 @@ class SampleBasis:
     @property
     def points(self):
         """The samples of the expansions, shape (size, d)."""
-        return self.samples[: self.size]
+        all_of_them = self.size == self.samples.shape[0]  # one array, also in a pickle
+        return self.samples if all_of_them else self.samples[: self.size]
 
     @np.errstate(all="ignore")  # what overflows is reported by the checks
     def values(self, S: np.ndarray, X) -> tuple[np.ndarray, np.ndarray]:
-        """Return S k(Z, X), shape (len(S), b), and k(X, X), (b, b), for the points Z, float64."""
+        """Return S k(Z, X), (len(S), b), with the points Z, and k(X, X), (b, b), float64."""
         dtype = np.result_type(self.samples.dtype, X.dtype)
         X = X.astype(dtype, copy=False)
         own = check_finite(self.kernel.matrix(X), self.kernel)
@@ -120,25 +107,22 @@ class SampleBasis:
     def followed_by(self, X) -> SampleBasis:
         """Return the basis with the rows of X as samples to come."""
         Z, dtype = self.points, self.samples.dtype
-        if sparse.issparse(Z):
-            return replace(self, samples=sparse.vstack([Z, X], format="csr", dtype=dtype))
-        return replace(self, samples=np.concatenate([Z, X], dtype=dtype))
+        dense = isinstance(Z, np.ndarray)
+        both = np.concatenate([Z, X]) if dense else sparse.vstack([Z, X], format="csr")
+        return replace(self, samples=both.astype(dtype, copy=False))
 
     def coefficients(self, S: np.ndarray, change: np.ndarray, new: np.ndarray, X) -> np.ndarray:
-        """Return the coefficients of change S + new Phi, where Phi are the features of X."""
+        """Return the coefficients of change S + new Phi, with the features Phi of X."""
         return np.hstack([matmul(change, S), new])
 
 
 @dataclass(frozen=True, eq=False)
 class AxisBasis:
-    """With the linear kernel, expansions in the axes of input space: coefficients are vectors.
-
-    Samples are taken relative to an origin, to avoid cancellation.
-    """
+    """With the linear kernel, expansions in the axes of input space: coefficients are vectors."""
 
     kernel: Kernel
     n_features: int
-    origin: np.ndarray | None = None  # (d,)
+    origin: np.ndarray | None = None  # (d,), subtracted from samples, to avoid cancellation
     precision: ClassVar[np.dtype] = DOUBLE  # samples are few at a time: no need for less
 
     @np.errstate(all="ignore")  # what overflows is reported by the checks
@@ -188,12 +172,9 @@ class RowBasis:
     coefficients = SampleBasis.coefficients
 
 
-# --------------------------------------------------------------------------------------- the merge
-
-
 @dataclass(frozen=True, eq=False)
 class MergeState:
-    """Where a pass stands. Immutable as a whole: a block makes a new one."""
+    """Where a pass stands; a block makes a new one."""
 
     basis: SampleBasis | AxisBasis | RowBasis
     S: np.ndarray  # (q + 1, m), coefficients of the components and of the mean; float64
@@ -212,16 +193,9 @@ class MergeState:
 
 
 def merge_block(state: MergeState, X, keep: int, *, center: bool) -> MergeState:
-    """Return the state after the samples X, with at most `keep` components.
+    """Return the state after the samples X, or their indices, with at most `keep` components.
 
-    Parameters
-    ----------
-    state : MergeState
-    X : {ndarray, sparse matrix} of shape (b, d), or ndarray of shape (b,)
-        Samples, or indices if the components are expanded in the samples of an operator.
-    keep : int
-    center : bool
-        Whether scatter is relative to the mean of all samples so far, or else to zero.
+    With `center`, scatter is relative to the mean of all samples so far, or else to zero.
     """
     products, own = state.basis.values(state.S, X)
     n, (q, b) = state.n, (len(state.values), len(own))
@@ -278,11 +252,7 @@ def _solved(L: np.ndarray, B: np.ndarray, trans: int = 0) -> np.ndarray:
 
 
 def _factor(R: np.ndarray, largest: float, basis) -> tuple[np.ndarray, np.ndarray]:
-    """Return L, shape (b, rank), with L L^T = R up to rounding, and rows where it is triangular.
-
-    What is left of a sample that others explain, up to the rounding of kernel values, has no
-    direction.
-    """
+    """Return rows, and L, shape (b, rank), triangular in these, with L L^T = R up to rounding."""
     floor = MIN_REST[basis.precision] * largest
     factor, order, rank, _ = linalg.lapack.dpstrf(R, tol=floor, lower=1)
     order = order - 1
@@ -295,21 +265,17 @@ def _factor(R: np.ndarray, largest: float, basis) -> tuple[np.ndarray, np.ndarra
     return order[:rank], L
 
 
-# -------------------------------------------------------------------------------------- the budget
-
-
 def nearest_points(
     K: np.ndarray, W: np.ndarray, size: int, floor: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Choose points whose span is nearest to some vectors: orthogonal matching pursuit.
 
     Each time, a group of those comes next that explain most of what the points before them leave of
-    the vectors. Points that add less than `floor` to the span are no candidates.
-
-    K is the kernel matrix of all points, (m, m), and W holds the vectors as coefficients, (q, m);
-    long ones count more. Returned are the indices of points that were chosen, (found,), fewer than
-    `size` if those span all; the Cholesky factor L of their kernel matrix; and the coordinates of
-    the projected vectors in the orthonormal basis that L^-1 makes of the points, (q, found).
+    the vectors, coefficients W, (q, m). Points that add less than `floor` to the span are no
+    candidates. K is the kernel matrix of all points, (m, m). Returned are the indices of points
+    that were chosen, (found,), fewer than `size` if those span all; the Cholesky factor L of their
+    kernel matrix; and the coordinates of the projected vectors in the orthonormal basis that L^-1
+    makes of the points, (q, found).
     """
     rest, Y, free = K.diagonal().copy(), W @ K, np.ones(len(K), bool)
     L, coordinates, chosen = np.zeros((len(K), size)), np.zeros((len(W), size)), np.zeros(0, int)
@@ -335,10 +301,7 @@ def nearest_points(
 
 
 def _pursue(R: np.ndarray, Y: np.ndarray, count: int, floor: float) -> np.ndarray:
-    """Return indices of at most `count` points, of which the first explains most of the vectors.
-
-    R are inner products of the points, Y those with the vectors.
-    """
+    """Return indices of at most `count` points, by their inner products R, and Y with vectors."""
     R, Y, picked = R.copy(), Y.copy(), []
     for _ in range(count):
         rest = R.diagonal()
@@ -356,8 +319,8 @@ def _pursue(R: np.ndarray, Y: np.ndarray, count: int, floor: float) -> np.ndarra
 def compress(state: MergeState, size: int, r: int) -> MergeState:
     """Return the state projected on the span of at most `size` of its points.
 
-    They are chosen to lose least of the scatter along the components, and of the mean. What is lost
-    of that along the first r components is added up.
+    They are chosen to lose least of the scatter along the components, and of the mean; what is lost
+    along the first r components is added up.
     """
     basis, points = state.basis, state.basis.points
     K = check_finite(basis.kernel(points), basis.kernel).astype(np.float64)
@@ -382,17 +345,13 @@ def compress(state: MergeState, size: int, r: int) -> MergeState:
     )
 
 
-# ----------------------------------------------------------------------------------- the estimator
-
-
 class IncrementalKernelPCA(KernelEstimator):
     """Kernel PCA in one pass: the components of diag(lambda, 0) + F F^T, block after block.
 
     Each block of samples is merged with the components so far by an eigenproblem as large as both
-    together, which is exact but for components that are left out. Nothing is to be tuned, and the
-    mean in feature space is that of all samples so far. `fit` computes half of the kernel matrix
-    and keeps none of it; `partial_fit` follows a stream, with a `budget` of points if it has no
-    end. With the linear kernel this is incremental PCA.
+    together, which is exact but for components that are left out. Nothing is to be tuned. `fit`
+    computes half of the kernel matrix and keeps none of it; `partial_fit` follows a stream, with a
+    `budget` of points if it has no end. With the linear kernel this is incremental PCA.
 
     Parameters
     ----------
@@ -403,16 +362,17 @@ class IncrementalKernelPCA(KernelEstimator):
         kernel='precomputed', `fit` takes a kernel matrix, or an operator of :mod:`akpca.operators`
         or :mod:`akpca.distributed`, whose `center` is then used.
     center : bool, default=True
-        Centre by the mean, in feature space, of all samples so far.
+        Centre in feature space, by the mean of all samples so far.
     n_kept : int, default=None
         Components kept from block to block, at least r. None is 2 r, and at least r + 200, or
         r + 100 with the linear kernel.
     block_size : int, default=None
-        Samples in a block. None is twice `n_kept`. With fewer, more is lost, but very little.
+        Samples in a block. None is twice `n_kept`. With fewer, more is lost, but very little. With
+        the linear kernel, at most the larger of n_features and twice `n_kept`.
     budget : int, default=None
         Largest number of points in which components are expanded, at least 2 r. None expands them
-        in all samples seen. When it is used up, a quarter of the points is given up: those that
-        cost the components least. The linear kernel needs none, and an operator has its own.
+        in all samples seen. When it is used up, the quarter of the points is given up that costs
+        the components least. The linear kernel needs none, and an operator has its own.
     shuffle : bool, default=True
         Whether `fit` takes the samples in random order. Sorted ones lose more.
     random_state : int, RandomState instance or None, default=None
@@ -420,35 +380,32 @@ class IncrementalKernelPCA(KernelEstimator):
     verbose : bool, default=False
         Show the progress of `fit` and `partial_fit`.
     callback : callable, default=None
-        Called with an :class:`akpca.progress.FitProgress` after every block of `fit`; the model is
-        that of the samples so far, not fitted with its `preimage`. A true answer ends the fit.
+        Called with an :class:`akpca.progress.FitProgress` after every block of `fit`, whose model
+        has no `preimage`; a true answer ends the fit.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_points)
         Coefficients of components that have norm 1 in feature space; zeros where the data have
-        fewer directions. With the linear kernel, the components themselves, as n_points are then
-        the axes of input space.
+        fewer directions. With the linear kernel, the components themselves.
     eigenvalues_ : ndarray of shape (n_components,)
         Of the (centred) kernel matrix of all samples so far, none above the exact one.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,)
         As in :class:`akpca.KernelPCA`, for all samples so far.
     lost_ : float
-        Part of all variance that projections on fewer points have taken from the components, added
-        up; 0 without a budget.
+        Part of all variance that a budget has taken from the components, added up.
     n_samples_seen_ : int
         Number of samples, fewer than were given if a fit was interrupted.
     X_fit_ : {ndarray, sparse matrix} of shape (n_points, n_features), or operator
-        The points, in the order in which they were seen. With the linear kernel, the unit vectors.
-        With kernel='precomputed', what was fitted.
-    kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
+        The points, or with the linear kernel, the unit vectors.
+    kernel_, gamma_, preimage_
         As in :class:`akpca.KernelPCA`.
 
     Notes
     -----
     Time, with q components kept and m points: O(m (d + q)) for a sample. Peak memory of `fit`, in
     numbers, besides X and a copy of it: 3 n q, and with the linear kernel, or of a stream with a
-    budget, O((q + b) (d + q + b) + m (m + d)) for any number of samples.
+    budget, O((q + b) (d + q + b) + m (m + d)).
 
     See Also
     --------
@@ -459,8 +416,7 @@ class IncrementalKernelPCA(KernelEstimator):
     ----------
     Chin and Suter, "Incremental kernel principal component analysis", IEEE Transactions on Image
     Processing 16(6), 2007. Ross, Lim, Lin and Yang, "Incremental learning for robust visual
-    tracking", IJCV 77, 2008, for the mean. That more components are kept, and the choice of the
-    points, are akpca's own.
+    tracking", IJCV 77, 2008, for the mean. The choice of points is akpca's own.
 
     Examples
     --------
@@ -469,7 +425,7 @@ class IncrementalKernelPCA(KernelEstimator):
     >>> X = load_dataset("digits").X / 16
     >>> model = IncrementalKernelPCA(3, gamma=0.02, random_state=0).fit(X)
     >>> exact = KernelPCA(3, kernel="rbf", gamma=0.02).fit(X)
-    >>> bool(np.all(abs(model.eigenvalues_ / exact.eigenvalues_ - 1) < 1e-5))
+    >>> np.allclose(model.eigenvalues_, exact.eigenvalues_)
     True
     """
 
@@ -527,7 +483,7 @@ class IncrementalKernelPCA(KernelEstimator):
     def fit(self, X, y=None) -> IncrementalKernelPCA:
         """Make one pass over X; return self.
 
-        An interrupt (Ctrl-C) ends it with a warning and keeps the components of the samples so far.
+        An interrupt (Ctrl-C) ends it with a warning and keeps what was found so far.
 
         Parameters
         ----------
@@ -545,9 +501,8 @@ class IncrementalKernelPCA(KernelEstimator):
             if self.kernel == "precomputed":
                 K = X.toarray() if sparse.issparse(X) else X.copy()
                 operator, X = MatrixOperator.precomputed(K, center=False), None
-        n = operator.shape[0] if X is None else X.shape[0]
-        if self.n_components > n:
-            r = self.n_components
+        n, r = (operator if X is None else X).shape[0], self.n_components
+        if r > n:
             raise ValueError(f"n_components={r} must not be larger than the {n} samples of X")
         rng = check_random_state(self.random_state)
         order = rng.permutation(n) if self.shuffle else np.arange(n)
@@ -573,15 +528,9 @@ class IncrementalKernelPCA(KernelEstimator):
 
     @fit_method
     def partial_fit(self, X, y=None) -> IncrementalKernelPCA:
-        """Merge the next samples of a stream, perhaps after a `fit`; return self.
+        """Merge the next samples of a stream, (n_samples, n_features); return self.
 
-        A call that fails or is interrupted leaves the model as it was. How a stream is cut makes no
-        difference beyond what components that are not kept would add.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : Ignored
+        It may go on after a `fit`. A call that fails or is interrupted leaves the model as it was.
         """
         if self.kernel == "precomputed":
             raise ValueError("a stream needs samples, not kernel='precomputed'")
@@ -593,10 +542,10 @@ class IncrementalKernelPCA(KernelEstimator):
         else:
             state = self._state
             X = X.toarray() if sparse.issparse(X) else X
-            if sparse.issparse(getattr(state.basis, "samples", None)):
-                X = sparse.csr_matrix(X)
             with np.errstate(over="ignore"):  # kernel values will not be finite, which is reported
                 X = X.astype(self._dtype, copy=False)
+            if sparse.issparse(getattr(state.basis, "samples", None)):
+                X = sparse.csr_matrix(X)
         if isinstance(state.basis, SampleBasis):  # what a pass that was stopped left is not used
             basis = state.basis.followed_by(X if self.budget is None else X[:0])
             state = replace(state, basis=basis)
@@ -621,8 +570,13 @@ class IncrementalKernelPCA(KernelEstimator):
             raise ValueError(f"budget={budget} must be at least 2 * n_components = {2 * r}")
         keep = n_kept or r + max(r, MORE_AXES if isinstance(state.basis, AxisBasis) else MORE_KEPT)
         size = self.block_size or BLOCK_FACTOR * keep
+        if isinstance(state.basis, AxisBasis):  # whose products with larger blocks cost more
+            size = min(size, max(state.basis.n_features, BLOCK_FACTOR * keep))
         budget = budget if isinstance(state.basis, SampleBasis) else None
         size = size if budget is None else min(size, max(1, budget // FREE_PART))
+        if not isinstance(state.basis, RowBasis):  # one value too large would be noise to the rest
+            with np.errstate(all="ignore"):
+                check_finite(self.kernel_.diag(data), self.kernel_)
         blocks = list(gen_batches(data.shape[0], size))
         for rows in progress_bar(blocks, shown=self.verbose, desc="merge", unit="block"):
             X = data[rows]

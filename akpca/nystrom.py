@@ -6,21 +6,20 @@ products are the Nyström approximation of the kernel,
 
     F(x).F(y) = k(x, Z) k(Z, Z)^-1 k(Z, y),
 
-and PCA of F over all n points is kernel PCA within that span. It takes one sweep over the data in
-blocks of rows, which gives an m x m matrix, in time O(n m (d + m)) and, for any n, with a peak
-memory of 10 m^2 + 3 m d numbers. Only what the landmarks do not span is lost, and `error_` says how
-much that is.
+and PCA of F over all n points is kernel PCA within that span. It takes one sweep over the data, in
+time O(n m (d + m)) and, for any n, with a peak memory of 10 m^2 + 3 m d numbers. Only what the
+landmarks do not span is lost, and `error_` says how much that is.
 """
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_array, check_random_state, gen_batches
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from . import eigen
@@ -34,29 +33,20 @@ from .threads import one_blas_thread
 
 __all__ = ["NystromKernelPCA", "cluster_centers"]
 
-SAMPLINGS = ("uniform", "kmeans", "leverage")
-# Largest default number of landmarks.
 DEFAULT_LANDMARKS = 1000
-# Number of k-means steps; more improve the result little.
-KMEANS_STEPS = 3
+KMEANS_STEPS = 3  # more improve the result little
 # Fraction of a uniform sample that is added to leverage scores, so that m samples can be drawn.
 UNIFORM_FRACTION = 1e-3
 # A ridge below this fraction of the trace is rounding.
 MIN_RIDGE_RATIO = 1e-12
-# Parameters of the first edition, and what to do instead.
-GONE = {
-    "orthonormal": "False was KernelPCA(...).fit(landmarks), with eigenvalues times n / m",
-    "fit_inverse_transform": "give preimage='ridge'",
-    "alpha": "give preimage=RidgePreimage(alpha=...)",
-    "inverse_gamma": "give preimage=RidgePreimage(gamma=...)",
-}
 
 
 class _Sums(NamedTuple):
     """Sums over samples: all that is kept of a stream."""
 
     n: int
-    trace: float  # of k(x, x)
+    whole: float  # of k(x, x)
+    trace: float  # of k(x, x) relative to the origin of features
     missed: float  # of k(x, x) - F(x).F(x)
     total: np.ndarray  # of G(x) = F(x) - reference
     gram: np.ndarray  # of G(x) G(x)^T
@@ -64,7 +54,6 @@ class _Sums(NamedTuple):
 
 
 def _add(parts: list[_Sums]) -> _Sums:
-    """Return the sums over the samples of all parts."""
     *columns, largest = zip(*parts, strict=True)
     return _Sums(*map(sum, columns), max(largest))
 
@@ -73,29 +62,27 @@ class NystromKernelPCA(KernelEstimator):
     """Nyström kernel PCA: f(x) = V^T (F(x) - mean of F), with F(x) = L^-1 k(Z, x).
 
     V holds the leading eigenvectors of the m x m covariance of the features F over all n samples,
-    so that the components are orthonormal in feature space, and the codes of the samples divided
-    by the square roots of `eigenvalues_` are orthonormal eigenvectors of the approximated kernel
-    matrix, centred by its own mean. With m = n it is exact kernel PCA.
+    so that the components are orthonormal in feature space, and codes are those of the approximated
+    kernel matrix, centred by its own mean. With m = n it is exact kernel PCA.
 
     Parameters
     ----------
-    n_components : int, default=None
-        k, the size of the code; at most the number of landmarks. None keeps all components whose
-        eigenvalue is not zero. Asking for more components than there are is an error.
+    n_components : int or float, default=None
+        k, the size of the code; at most the number of landmarks. A fraction in (0, 1) takes as few
+        components as explain at least that part of the variance. None keeps all components whose
+        eigenvalue is not zero. More than there is is an error.
     n_landmarks : int, default=None
-        m, at most n_samples (with `partial_fit`, of the first batch). None is 1000, or n_samples.
-    kernel : {'linear', 'poly', 'rbf', 'sigmoid', 'cosine', 'laplacian', 'chi2', \
-'precomputed'}, Kernel or callable, default='rbf'
-        As in `KernelPCA`, but positive semi-definite; 'precomputed': an operator with samples.
-    gamma, degree, coef0, kernel_params, n_jobs, center
-        As in `KernelPCA`.
-    sampling : {'uniform', 'kmeans', 'leverage'}, default='uniform'
-        How landmarks are chosen. 'uniform' draws samples. 'leverage' draws them with probabilities
-        proportional to their ridge leverage scores, estimated from a uniform pilot sample: it costs
-        about another fit and favours points that a uniform sample represents badly. 'kmeans' takes
-        the centres of clusters.
-    preimage : {'ridge', 'eigenvector', 'fixed_point', 'distance'} or Preimage, default=None
-        As in `KernelPCA`, with the landmarks as known samples.
+        m, at most n_samples (with `partial_fit`, of the first batch). None is 1000, or n_samples,
+        or the number of landmarks that `sampling` gives.
+    kernel, gamma, degree, coef0, kernel_params, n_jobs, center, preimage
+        As in `KernelPCA`, with kernel='rbf' as default and positive semi-definite; 'precomputed' is
+        for an operator with samples. Decoders know the landmarks.
+    sampling : {'uniform', 'kmeans', 'leverage'} or {array-like, sparse matrix} of shape \
+(n_landmarks, n_features), default='uniform'
+        How landmarks are chosen, or the landmarks themselves. 'uniform' draws samples; 'leverage'
+        with probabilities proportional to their ridge leverage scores: it costs about another fit
+        and favours points that a uniform sample represents badly. 'kmeans' takes the centres of
+        clusters.
     random_state : int, RandomState instance or None, default=None
         Determines the landmarks and the starting vectors of the eigensolver.
 
@@ -103,32 +90,32 @@ class NystromKernelPCA(KernelEstimator):
     ----------
     eigenvalues_ : ndarray of shape (n_components,)
         Of the (centred) approximated kernel matrix, descending, none above that of the exact one.
-    explained_variance_ : ndarray of shape (n_components,)
-        Eigenvalues divided by n - 1. Without centring, by n.
-    explained_variance_ratio_ : ndarray of shape (n_components,)
-        Eigenvalues divided by the total variance in feature space, which lacks what the landmarks
-        do not span of the mean: never too large.
+    explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,)
+        As in `KernelPCA`; ratios are to the variance about the mean that landmarks span, which is
+        not smaller.
     error_ : float
         Relative error, (tr K - tr F F^T) / tr K, not centred, 0 to 1.
     landmarks_ : {ndarray, sparse matrix} of shape (n_kept, n_features)
         Landmarks, in the order in which they add most to those before them. Those that add
         nothing, such as duplicates, are left out.
     landmark_indices_ : ndarray of shape (n_kept,) or None
-        Their rows in X (with `partial_fit`, in the first batch). None with sampling='kmeans'.
+        Their rows in X (with `partial_fit`, in the first batch). None if they are no samples.
     n_samples_seen_ : int
         Number of samples, n.
-    kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
+    kernel_, gamma_, preimage_
         As in `KernelPCA`.
 
     Notes
     -----
-    The report's (13) and (14) extend the eigenpairs of the landmarks' kernel matrix alone: that is
-    ``KernelPCA(...).fit(landmarks)``, with eigenvalues n / m times as large. It needs no sweep, but
-    its eigenvectors are not orthonormal.
+    With the centred linear kernel, dense samples are taken relative to their mean, which keeps
+    digits: landmarks span an affine space through it, and `error_` is a little smaller than with
+    sparse samples, where they span a space through zero.
 
-    A decoder that is learned from all samples, with the landmarks' codes Y as centres:
-    ``RidgePreimage().fit_pairs(model.transform(X), X, centers=Y)`` with
-    ``Y = model.transform(model.landmarks_)``.
+    The report's (13) and (14) extend the eigenpairs of the landmarks' kernel matrix alone: that is
+    ``KernelPCA(...).fit(landmarks)``, with eigenvalues n / m times as large.
+
+    A decoder that is learned from all samples, with the landmarks' codes as centres:
+    ``RidgePreimage().fit_pairs(Y, X, centers=model.transform(model.landmarks_))`` with the codes Y.
 
     See Also
     --------
@@ -151,13 +138,24 @@ class NystromKernelPCA(KernelEstimator):
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
         **KERNEL_CONSTRAINTS,
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_components": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="neither"),
+            None,
+        ],
         "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
-        "sampling": [StrOptions(set(SAMPLINGS))],
+        "sampling": [StrOptions({"uniform", "kmeans", "leverage"}), "array-like", "sparse matrix"],
         "random_state": ["random_state"],
     }
 
-    @moved(GONE)
+    @moved(
+        {
+            "orthonormal": "False was KernelPCA(...).fit(landmarks), with eigenvalues times n / m",
+            "fit_inverse_transform": "give preimage='ridge'",
+            "alpha": "give preimage=RidgePreimage(alpha=...)",
+            "inverse_gamma": "give preimage=RidgePreimage(gamma=...)",
+        }
+    )
     def __init__(
         self,
         n_components=None,
@@ -189,34 +187,31 @@ class NystromKernelPCA(KernelEstimator):
 
     @fit_method
     def fit(self, X, y=None) -> NystromKernelPCA:
-        """Choose landmarks among X and find the components of X in their span; return self.
+        """Choose landmarks and find the components of X in their span; return self.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or operator
-            With kernel='precomputed' an operator of :mod:`akpca.operators` or
-            :mod:`akpca.distributed` that has samples.
         y : Ignored
         """
         if isinstance(X, LinearOperator):  # only landmarks and sums over samples are gathered
             if self._check_operator(X) is None:
                 raise ValueError("the Nyström method needs an operator that has samples")
-            if self.sampling != "uniform":
-                raise ValueError(f"an operator needs sampling='uniform', got {self.sampling!r}")
+            if isinstance(self.sampling, str) and self.sampling != "uniform":
+                problem = f"an operator needs sampling='uniform', got {self.sampling!r}"
+                raise ValueError(f"{problem}: draw samples, or give landmarks")
             operator = X
         else:
             operator = self._as_operator(X)
-        self._choose_landmarks(operator)
+        self._set_landmarks(operator)
         self._decompose(operator.sum_over_samples(self._sweep, _add))
         return self
 
     def _as_operator(self, X, reset=True):
         """Return samples as an operator, with the kernel that the parameters ask for."""
         if self.kernel == "precomputed":
-            raise ValueError(
-                "kernel='precomputed' takes an operator that has samples, not a kernel matrix: "
-                "once that is computed, KernelPCA is exact"
-            )
+            problem = "kernel='precomputed' takes an operator that has samples, not a kernel matrix"
+            raise ValueError(f"{problem}: once that is computed, KernelPCA is exact")
         X = self._validate(X, reset=reset)
         return KernelOperator(X, self._resolve_kernel(X.shape[1]) if reset else self.kernel_)
 
@@ -224,55 +219,62 @@ class NystromKernelPCA(KernelEstimator):
     def partial_fit(self, X, y=None) -> NystromKernelPCA:
         """Update the model with one batch of a stream, shape (n_samples, n_features); return self.
 
-        The result is that of `fit` with all batches and landmarks of the first. An error leaves the
-        model unchanged.
+        The result is that of `fit` with all batches and landmarks of the first.
         """
         first = not hasattr(self, "n_samples_seen_")
         operator = self._as_operator(X, reset=first)
         if first:
-            self._choose_landmarks(operator)
+            self._set_landmarks(operator)
         sums = self._sweep(operator.X)
         self._decompose(sums if first else _add([self._sums, sums]))
         return self
 
-    def _choose_landmarks(self, operator):
+    def _set_landmarks(self, operator):
         """Set the landmarks and the factor L."""
-        n, X = operator.shape[0], operator.X
-        m = min(n, DEFAULT_LANDMARKS) if self.n_landmarks is None else self.n_landmarks
-        if m > n:
-            raise ValueError(f"n_landmarks={m}, but X has only {n} samples: give at most that many")
-        if self.n_components is not None and self.n_components > m:
-            raise ValueError(
-                f"n_components={self.n_components}, but there can't be more than the {m} landmarks"
-            )
-        self._dtype, self._shift = operator.dtype, self._best_origin(X)
-        rng = check_random_state(self.random_state)
-        if self.sampling == "kmeans":
-            indices, landmarks = None, check_finite(cluster_centers(X, m, rng), self.kernel_)
-        else:
-            if self.sampling == "leverage" and m < n:
-                scores = self._leverage_scores(X, m, rng) + UNIFORM_FRACTION * m / n
-                indices = rng.choice(n, m, replace=False, p=scores / scores.sum())
-            else:
-                indices = rng.permutation(n)[:m]
-            landmarks = operator.take(indices)
+        self._dtype, self._shift = operator.dtype, self._best_origin(operator.X)
+        landmarks, indices = self._choose_landmarks(operator, operator.X)
+        k, m = self.n_components, landmarks.shape[0]
+        if isinstance(k, Integral) and k > m:
+            raise ValueError(f"n_components={k}, but there can't be more than the {m} landmarks")
         points = relative_to(self._shift, landmarks)
         check_finite(self.kernel_.diag(points), self.kernel_)  # as new samples will be encoded
         # the small matrix is always in double precision
         K = check_finite(self.kernel_(points.astype(np.float64)), self.kernel_)
         kept, self._factor = eigen.independent_rows(K, self._dtype)
-        self._features, self._kept = solve_factor(self._factor, K[:, kept]), kept
-        self.landmarks_, self._points = landmarks[kept], points[kept]
+        self.landmarks_ = landmarks[kept]
+        self._points = relative_to(self._shift, self.landmarks_)
         self.landmark_indices_ = None if indices is None else indices[kept]
-        # Sums of squares of features relative to their mean over the landmarks lose fewer digits.
-        self._reference = self._features.mean(axis=0) * self.center
+
+    def _choose_landmarks(self, operator, X):
+        """Return the landmarks, and their indices or None."""
+        n, m, rng = operator.shape[0], self.n_landmarks, check_random_state(self.random_state)
+        if not isinstance(self.sampling, str):
+            try:
+                Z = check_array(self.sampling, accept_sparse="csr", dtype=self._dtype)
+            except ValueError as error:
+                raise ValueError(f"sampling must hold landmarks: {error}") from error
+            if m not in (None, Z.shape[0]):
+                raise ValueError(f"n_landmarks={m}, but sampling has {Z.shape[0]}: give None")
+            if Z.shape[1] != X.shape[1]:
+                raise ValueError(f"sampling has {Z.shape[1]} features, but X has {X.shape[1]}")
+            return Z.toarray() if sparse.issparse(Z) and not sparse.issparse(X) else Z, None
+        m = min(n, DEFAULT_LANDMARKS) if m is None else m
+        if m > n:
+            raise ValueError(f"n_landmarks={m}, but X has only {n} samples: give at most that many")
+        if self.sampling == "kmeans":
+            return check_finite(cluster_centers(X, m, rng), self.kernel_), None
+        if self.sampling == "leverage" and m < n:
+            scores = self._leverage_scores(X, m, rng) + UNIFORM_FRACTION * m / n
+            indices = rng.choice(n, m, replace=False, p=scores / scores.sum())
+        else:
+            indices = rng.permutation(n)[:m]
+        return operator.take(indices), indices
 
     def _leverage_scores(self, X, m, rng):
         """Estimate the ridge leverage scores, diag(K (K + ridge I)^-1), of all samples.
 
-        One level of the recursion of Musco and Musco (2017): with a uniform sample S of m, K is
-        replaced by what S leaves unexplained, (K - K_S (K_SS + m/n ridge I)^-1 K_S^T) / ridge.
-        The ridge is theirs: the eigenvalues beyond the first k, summed, over k; m is ~4 k log k.
+        One level of the recursion of Musco and Musco (2017), with their ridge: with a sample S of
+        m, K is replaced by what S leaves, (K - K_S (K_SS + m/n ridge I)^-1 K_S^T) / ridge.
         """
         n = X.shape[0]
         pilot = X[rng.permutation(n)[:m]]
@@ -293,66 +295,75 @@ class NystromKernelPCA(KernelEstimator):
 
     def _sweep(self, X):
         """Return the sums over the samples X from which components are found."""
-        m, kernel = self.landmarks_.shape[0], self.kernel_
-        gram, total, trace, missed, largest = np.zeros((m, m)), np.zeros(m), 0.0, 0.0, 0.0
+        m, kernel, reference = self.landmarks_.shape[0], self.kernel_, self._reference()
+        gram, total, largest = np.zeros((m, m)), np.zeros(m), 0.0
+        whole = trace = missed = 0.0
         # landmarks in double precision need batches in double precision
         dtype, size = np.result_type(X.dtype, self._dtype), max(BLOCK_ROWS, 2 * m)
         with one_blas_thread(flops=2.0 * size * m * max(m, X.shape[1])):
             for rows in gen_batches(X.shape[0], size):
                 part = relative_to(self._shift, X[rows].astype(dtype, copy=False))
-                diagonal = check_finite(kernel.diag(part), kernel)
+                diagonal = plain = check_finite(kernel.diag(part), kernel)
+                if self._shift is not None:
+                    plain = kernel.diag(X[rows].astype(np.float64))
                 F = solve_factor(self._factor, check_finite(kernel(part, self._points), kernel))
                 rest = diagonal - row_norms(F, squared=True)
                 if rest.min() < -eigen.MAX_NEGATIVE_RATIO[self._dtype] * np.abs(diagonal).max():
                     raise eigen.indefinite_error(f"kernel={self.kernel!r}")
                 # Features, not kernel values, are summed: dividing the latter by small eigenvalues
                 # of k(Z, Z) would amplify rounding. F.T @ F costs half of a general product.
-                F -= self._reference.astype(F.dtype)
+                F -= reference.astype(F.dtype)
                 with np.errstate(over="ignore"):
                     gram += check_finite(F.T @ F, kernel)
                 total += F.sum(axis=0, dtype=np.float64)
                 largest = max(largest, float(np.abs(diagonal).max()))
+                whole += plain.sum(dtype=np.float64)
                 trace += diagonal.sum(dtype=np.float64)
                 missed += rest.sum(dtype=np.float64)
-        return _Sums(X.shape[0], trace, missed, total, gram, largest)
+        return _Sums(X.shape[0], whole, trace, missed, total, gram, largest)
+
+    def _reference(self):
+        """Return the features' mean over the landmarks, to which sums lose fewer digits."""
+        return self._factor.mean(axis=0) * self.center
 
     def _decompose(self, sums):
         """Find the components from the sums over all samples."""
-        n, trace, missed, total, gram, largest = sums
-        rest, scatter, variance = total / n, gram, trace
-        mean = rest + self._reference.astype(self._dtype)
+        n, whole, trace, missed, total, gram, largest = sums
+        k, rest, scatter, variance = self.n_components, total / n, gram, trace
+        mean = rest + self._reference().astype(self._dtype)
         if self.center:
             scatter, variance = gram - n * np.outer(rest, rest), trace - n * (mean @ mean)
         check_digits(largest, self._dtype, self.kernel_)
-        k = len(scatter) if self.n_components is None else min(self.n_components, len(scatter))
-        values, V, _ = eigen.leading_eigenpairs(scatter, k, random_state=self.random_state)
+        wanted = min(k, len(gram)) if isinstance(k, Integral) else len(gram)
+        values, V, _ = eigen.leading_eigenpairs(scatter, wanted, random_state=self.random_state)
         values = eigen.clean_eigenvalues(values, n, largest_entry=largest, dtype=self._dtype)
         rank = np.count_nonzero(values)
-        if self.n_components is not None and rank < self.n_components:
-            raise ValueError(
-                f"n_components={self.n_components}, but in the span of the landmarks the data "
-                f"(n_samples = {n}) have only {rank} component(s) of non-zero eigenvalue: "
-                "give at most that many, or None for all"
-            )
+        variance = max(variance, values.sum())  # which rounding can make smaller
+        if isinstance(k, Integral) and rank < k:
+            found = f"in the span of the landmarks the data (n_samples = {n}) have only {rank}"
+            problem = f"n_components={k}, but {found} component(s) of non-zero eigenvalue"
+            raise ValueError(f"{problem}: give at most that many, or None for all")
+        if isinstance(k, Real) and k < 1:
+            if values.sum() < k * variance:
+                spanned = f"the landmarks span only {values.sum() / variance:.3g} of the variance"
+                raise ValueError(f"n_components={k}, but {spanned}: give less, or more landmarks")
+            rank = eigen.enough_components(values[:rank], variance, k)
         values, V = values[:rank], V[:, :rank]
         offset = mean @ V if self.center else np.zeros(rank)
         # L holds the features of the landmarks; L^-T V and L^-T mean expand components and mean
         columns = np.column_stack([V, mean])
         with one_blas_thread(flops=float(len(V)) ** 2 * columns.shape[1]):
             columns = linalg.solve_triangular(self._factor, columns, lower=True, trans=1)
-            codes = self._features @ V - offset
-        # KernelPCA's convention for signs, applied to the codes of all landmarks that were chosen
+            codes = self._factor @ V - offset
+        # KernelPCA's convention for signs, applied to the codes of the landmarks
         signs = np.where(codes[np.abs(codes).argmax(axis=0), np.arange(rank)] < 0, -1, 1)
         dtype, self.n_samples_seen_, self._sums = self._dtype, n, sums
-        self.error_ = float(min(max(missed / trace, 0.0), 1.0)) if trace > 0 else 0.0
+        self.error_ = float(min(max(missed / whole, 0.0), 1.0)) if whole > 0 else 0.0
         self.eigenvalues_ = values.astype(dtype)
         self.explained_variance_ = self.eigenvalues_ / max(n - 1 if self.center else n, 1)
         # without variance there are no components
-        variance = max(variance, values.sum())  # which rounding can make smaller
         self.explained_variance_ratio_ = (values / variance).astype(dtype)
-        weights, codes = (
-            np.ascontiguousarray(a * signs, dtype) for a in (columns[:, :-1], codes[self._kept])
-        )
+        weights, codes = (np.ascontiguousarray(a * signs, dtype) for a in (columns[:, :-1], codes))
         code = [weights, (offset * signs).astype(dtype)]
         code += [columns[:, -1], float(mean @ mean)] if self.center else [None, 0.0]
         code += [codes, self.landmarks_]
@@ -363,9 +374,8 @@ class NystromKernelPCA(KernelEstimator):
 def cluster_centers(X, m: int, rng) -> np.ndarray:
     """Return the centres of m clusters of the rows of X, shape (m, d), dense, by k-means.
 
-    The start is a uniform sample, and `KMEANS_STEPS` steps are enough: k-means++ and steps until
-    convergence cost several times the fit. scikit-learn's k-means is not used, because its threads
-    add in arbitrary order, so that results would not be reproducible to the bit.
+    The start is a uniform sample: k-means++ and steps until convergence cost several times the fit.
+    The threads of scikit-learn's k-means add in arbitrary order: no two results would be equal.
     """
     n = X.shape[0]
     centers = X[rng.permutation(n)[:m]]

@@ -15,8 +15,7 @@ name           kernel                        idea
 'distance'     RBF, linear                   from distances in feature space to those in input space
 ============== ============================= ======================================================
 
-`decode` works in blocks of rows, so that its memory does not grow with the number of codes. float32
-codes and samples give float32.
+`decode` works in blocks of rows: its memory does not grow with the number of codes.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ __all__ = [
 
 # Largest number of values in a temporary array of a block: 32 MB in float64.
 MAX_TEMPORARY_VALUES = 2**22
-# Largest matrices for which NumPy's solver for stacks beats one LAPACK or ARPACK call for each.
+# Largest matrices for which NumPy's solver for stacks beats one call for each.
 MAX_STACKED_EIGH = 32
 # Memory of a ridge regression for each pair of centres: nine matrices in float64 at the peak.
 BYTES_PER_CENTER_PAIR = 72
@@ -75,18 +74,12 @@ RESTARTS = 4
 
 
 class Preimage(BaseEstimator):
-    """Base class: checks arguments and cuts the work into blocks.
-
-    A subclass defines ``_fit(code)``, the work that does not depend on the codes to decode,
-    ``_decode(Y)`` for one block of codes, and perhaps ``supports(kernel)``.
-    """
+    """Base class: a subclass defines `_fit`, `_decode` of one block, and perhaps `supports`."""
 
     name: ClassVar[str]
-    # the kernels that `supports` accepts, for error messages
-    allowed: ClassVar[str] = "any kernel"
+    allowed: ClassVar[str] = "any kernel"  # that `supports` accepts, for error messages
     _parameter_constraints: dict = {}  # noqa: RUF012 (scikit-learn's convention)
-    # codes that `decode` takes at a time
-    _block_rows = BLOCK_ROWS
+    _block_rows = BLOCK_ROWS  # codes that `decode` takes at a time
 
     def supports(self, kernel: Kernel | None) -> bool:
         """Return whether codes of kernel PCA with this kernel can be decoded."""
@@ -122,9 +115,9 @@ class RidgePreimage(Preimage):
     """Kernel ridge regression: x-hat = mean + (X - mean)^T (K + alpha I)^{-1} k(Y, y).
 
     K = k(Y, Y) is a kernel of its own on the codes Y of the known samples X; that of the PCA may
-    be any (Bakir, Weston and Schoelkopf, 2003). It often reconstructs best: it alone minimises an
-    error in input space. The fit takes n^2 numbers and O(n^3) time. Above `memory_limit`, m random
-    codes are the centres of a regression that all codes determine: 72 m^2 bytes, O(n m^2) time.
+    be any (Bakir, Weston and Schoelkopf, 2003). It alone minimises an error in input space. The fit
+    takes n^2 numbers and O(n^3) time. Above `memory_limit`, m random codes are the centres of a
+    regression that all codes determine: 72 m^2 bytes, O(n m^2) time.
 
     Parameters
     ----------
@@ -135,8 +128,8 @@ class RidgePreimage(Preimage):
     alpha : float, default=1.0
         Penalty: small for clean data, larger for noisy data.
     fit_intercept : bool, default=True
-        Whether decoded samples tend to the samples' mean far from all codes, or else to 0, as in
-        scikit-learn's ``KernelPCA(fit_inverse_transform=True)``.
+        Whether decoded samples tend to the samples' mean far from all codes, or, as in
+        scikit-learn's ``KernelPCA(fit_inverse_transform=True)``, to 0.
     memory_limit : float, default=2e9
         Bytes for the fit; at least 512 centres are used.
     random_state : int, RandomState instance or None, default=None
@@ -146,10 +139,8 @@ class RidgePreimage(Preimage):
 
     Attributes
     ----------
-    gamma_ : float
-        The coefficient that was used.
-    centers_, dual_coef_ : ndarray of shape (n_centers, k), (n_centers, d)
-        Centres and coefficients of the regression.
+    gamma_, centers_, dual_coef_ : float, ndarray of shape (n_centers, k), (n_centers, d)
+        The coefficient that was used; centres and coefficients of the regression.
     """
 
     name = "ridge"
@@ -188,15 +179,16 @@ class RidgePreimage(Preimage):
     def fit_pairs(self, codes, targets, *, centers=None) -> RidgePreimage:
         """Learn the map from codes (n_codes, k) to samples (n_codes, d); return self.
 
-        `centers`, shape (n_centers, k), are the centres of the regression. None is all codes, or
-        as many as `memory_limit` allows.
+        `centers`, shape (n_centers, k): None is all codes, or as many as `memory_limit` allows.
         """
         self._set_sizes(codes, targets)
-        self.gamma_ = 1 / codes.shape[1] if self.gamma is None else self.gamma
+        self._kernel, self.gamma_ = self.kernel, self.gamma
         if self.gamma == "scale":
             self.gamma_ = scale_gamma(codes if centers is None else centers)
-        named = isinstance(self.kernel, str)
-        self._kernel = make_kernel(self.kernel, gamma=self.gamma_) if named else self.kernel
+        elif self.gamma is None:
+            self.gamma_ = 1 / codes.shape[1]
+        if isinstance(self.kernel, str):
+            self._kernel = make_kernel(self.kernel, gamma=self.gamma_)
         mean = np.asarray(targets.mean(axis=0, dtype=np.float64)).ravel()
         self._mean = mean.astype(targets.dtype) * self.fit_intercept
         rest = targets - self._mean if self.fit_intercept else targets
@@ -231,9 +223,9 @@ def kernel_ridge(
     """Return centres C, (n_centers, k), and coefficients B, (n_centers, d): x-hat = B^T k(C, y).
 
     Codes Y have shape (n, k), targets X (n, d). Without `centers` all codes are centres, and
-    B = (K + alpha I)^-1 X. With fewer, B minimises ||X - k(Y, C) B||^2 + alpha tr(B^T k(C, C) B):
-    with L L^T = k(C, C) and F = k(Y, C) L^-T, this is ridge regression on the features F. Linearly
-    dependent centres are left out, and targets may be sparse. `verbose` shows the progress of that.
+    B = (K + alpha I)^-1 X. With fewer, B minimises ||X - k(Y, C) B||^2 + alpha tr(B^T k(C, C) B),
+    ridge regression on the features F = k(Y, C) L^-T with L L^T = k(C, C), sweep by sweep. Linearly
+    dependent centres are left out, and targets may be sparse.
     """
     if centers is None:
         K = kernel(codes)
@@ -284,10 +276,8 @@ class EigenvectorPreimage(Preimage):
     feature space consists of symmetric matrices, phi(x) = x x^T, and by Eckart and Young the image
     nearest to M = P phi is its best approximation of rank 1 (section 4 of the AKPCA report), or 0
     if no eigenvalue is > 0. M is affine in y: the matrices of the k components and of the mean,
-    (k + 1) d^2 numbers, are computed once.
-
-    Since phi(x) = phi(-x), the code does not determine the sign. The sum of the entries of x-hat is
-    made positive, which is right for non-negative data such as grey images.
+    (k + 1) d^2 numbers, are computed once. phi(x) = phi(-x) does not determine the sign: the sum of
+    the entries of x-hat is made positive, which is right for data such as grey images.
     """
 
     name = "eigenvector"
@@ -301,19 +291,18 @@ class EigenvectorPreimage(Preimage):
         self._root_gamma = float(np.sqrt(gamma_of(code.kernel, code.points.shape[1])))
         Z, columns = self._root_gamma * code.points, [*code.weights.T, code.origin]
         self._basis = np.array([((Z.T * column) @ Z).ravel() for column in columns])
+        self._block_rows = max(1, MAX_TEMPORARY_VALUES // Z.shape[1] ** 2)
 
     def _decode(self, Y):
         X_hat, d = np.empty((len(Y), self._n_features), Y.dtype), self._n_features
-        Y = np.hstack([Y, np.ones_like(Y[:, :1])])
-        for rows in gen_batches(len(Y), max(1, MAX_TEMPORARY_VALUES // d**2)):
-            M = matmul(Y[rows], self._basis).reshape(-1, d, d)
-            with one_blas_thread(flops=4 / 3 * d**3):
-                if d <= MAX_STACKED_EIGH:
-                    pairs = zip(*np.linalg.eigh(M), strict=True)
-                else:
-                    pairs = (leading_eigenpairs(one, 1, random_state=0)[:2] for one in M)
-                for i, (values, V) in enumerate(pairs, start=rows.start):  # ascending, or only one
-                    X_hat[i] = np.sqrt(max(values[-1], 0)) * V[:, -1]
+        M = matmul(np.hstack([Y, np.ones_like(Y[:, :1])]), self._basis).reshape(-1, d, d)
+        with one_blas_thread(flops=4 / 3 * d**3):
+            if d <= MAX_STACKED_EIGH:
+                pairs = zip(*np.linalg.eigh(M), strict=True)
+            else:
+                pairs = (leading_eigenpairs(one, 1, random_state=0)[:2] for one in M)
+            for x_hat, (values, V) in zip(X_hat, pairs, strict=True):  # ascending, or only one
+                x_hat[:] = np.sqrt(max(values[-1], 0)) * V[:, -1]
         X_hat[np.sum(X_hat, axis=1) < 0] *= -1
         return X_hat / self._root_gamma
 
@@ -323,12 +312,11 @@ class FixedPointPreimage(Preimage):
 
     P phi = sum_i g_i phi(x_i), and since k(x, x) = 1 the image nearest to it is the one of largest
     rho(x) = P phi . phi(x) = sum_i w_i, whose gradient vanishes exactly at the fixed points of this
-    iteration (Mika et al., 1999). Some g_i are negative, so that a full step may overshoot, but it
-    is an ascent direction while rho > 0. A step that does not increase rho is halved until it does.
-
-    The ascent starts at the known sample of nearest code. Where rho is not positive, the next
-    nearest ones are tried, and finally the mean of all samples. If that fails too, the result is
-    the mean of these neighbours, weighted by the inverse of their distances in code space.
+    iteration (Mika et al., 1999). As some g_i are negative, a full step may overshoot, but it is an
+    ascent direction while rho > 0: it is halved until it increases rho. The ascent starts at the
+    known sample of nearest code. Where rho is not positive, the next nearest ones are tried, and
+    then the mean of all samples. If that fails too, the result is the mean of these neighbours,
+    weighted by the inverse of their distances in code space.
 
     Parameters
     ----------
@@ -339,10 +327,8 @@ class FixedPointPreimage(Preimage):
 
     Attributes
     ----------
-    n_iter_ : int
-        Largest number of steps in the last call of `decode`.
-    n_fallbacks_ : int
-        Number of points for which the last call of `decode` used the mean of neighbours.
+    n_iter_, n_fallbacks_ : int
+        Of the last `decode`: largest number of steps; points that are the mean of neighbours.
     """
 
     name = "fixed_point"
@@ -395,6 +381,7 @@ class FixedPointPreimage(Preimage):
         for iteration in range(1, self.max_iter + 1):
             if not len(going):
                 break
+            self.n_iter_ = max(self.n_iter_, iteration)
             move = length[going, None] * (goal[going] - X_hat[going])
             trial = X_hat[going] + move
             trial_rho, trial_goal = self._step(trial, G[going])
@@ -403,7 +390,6 @@ class FixedPointPreimage(Preimage):
             better = going[up]
             X_hat[better], rho[better], goal[better] = trial[up], trial_rho[up], trial_goal[up]
             going = going[row_norms(move) > self._shortest]
-            self.n_iter_ = max(self.n_iter_, iteration)
         return X_hat, rho
 
     def _step(self, X_hat, G):
@@ -429,8 +415,7 @@ class DistancePreimage(Preimage):
 
         x-hat = x-bar + C^+ r,    r_i = (||x_i - x-bar||^2 - d_i^2) / 2 minus its mean,
 
-    where x-bar is the mean of the neighbours and the rows of C are x_i - x-bar. It has no local
-    optima, but x-hat lies in an affine subspace of n_neighbors - 1 dimensions.
+    where x-bar is the mean of the neighbours and the rows of C are x_i - x-bar.
 
     Parameters
     ----------
@@ -473,8 +458,8 @@ class DistancePreimage(Preimage):
             # directions in which the neighbours hardly differ are dominated by rounding
             inverse = np.linalg.pinv(C, rcond=np.sqrt(np.finfo(C.dtype).eps))
             step = np.matmul(inverse, r[:, :, None])[:, :, 0]
-        # No x is further from x-bar than from the x_i on average, but where neighbours hardly
-        # differ, distances that do not fit together give steps many times longer.
+        # No x is further from x-bar than from the x_i on average, but distances that do not fit
+        # together would give steps many times longer.
         bound = MAX_STEP * np.sqrt(np.maximum(squared, 0)).mean(axis=1)
         length = np.maximum(np.linalg.norm(step, axis=1), bound)
         shrink = np.divide(bound, length, out=np.ones_like(length), where=length > 0)
@@ -488,7 +473,7 @@ PREIMAGES: dict[str, type[Preimage]] = {
 
 
 def make_preimage(name: str, **params: Any) -> Preimage:
-    """Return the unfitted decoder called `name` in `PREIMAGES`; `params` are those of its class."""
+    """Return the unfitted decoder called `name` in `PREIMAGES`, with parameters of its class."""
     if name not in PREIMAGES:
         raise ValueError(f"preimage must be one of {sorted(PREIMAGES)}, got {name!r}")
     return PREIMAGES[name](**params)

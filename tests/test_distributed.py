@@ -20,7 +20,7 @@ from scipy import sparse
 
 from akpca import IncrementalKernelPCA, KernelHebbian, KernelPCA, NystromKernelPCA
 from akpca import distributed as module
-from akpca.distributed import DaskKernelOperator, from_file, is_dask_array
+from akpca.distributed import DaskKernelOperator, from_file
 from akpca.kernels import KERNELS, RBF, Cosine, Linear, Polynomial
 from akpca.operators import KernelOperator
 
@@ -92,9 +92,6 @@ def peaks(client):
     return client.run(peak).values()
 
 
-# ------------------------------------------------------------------------------------- products
-
-
 @pytest.mark.parametrize(("name", "center"), [*((name, True) for name in KERNELS), ("rbf", False)])
 def test_product_is_that_of_the_matrix(X, name, center):
     """operator @ V is K V, or H K H V, for all kernels and for one vector as for many."""
@@ -160,9 +157,6 @@ def test_products_with_new_points(X, kind):
     new = make.get(kind, sparse.csr_array)(X)
     operator = DaskKernelOperator(da.from_array(Y, chunks=(40, 6)), Cosine())
     np.testing.assert_allclose(operator.encode(new, W), Cosine()(X, Y) @ W, atol=1e-10)
-
-
-# ------------------------------------------------------------------------ data, chunks and memory
 
 
 @pytest.mark.slow
@@ -247,7 +241,6 @@ def test_from_file(tmp_path, order):
     values = np.asarray(np.arange(60, dtype=np.float32).reshape(20, 3), order=order)
     np.save(tmp_path / "X.npy", values)
     X = from_file(str(tmp_path / "X.npy"), chunk_rows=8)
-    assert is_dask_array(X)
     assert X.chunks == ((8, 8, 4), (3,))
     assert X.dtype == np.float32
     assert len(pickle.dumps(X)) < 5000
@@ -272,9 +265,6 @@ def test_bad_files(tmp_path):
         from_file(tmp_path / "missing.npy")
     with pytest.raises(ValueError, match="chunk_rows=0 must be an integer of at least 1"):
         from_file(tmp_path / "good.npy", chunk_rows=0)
-
-
-# ------------------------------------------------------------------------------ what can go wrong
 
 
 @dataclass
@@ -340,10 +330,9 @@ import sys
 import akpca, akpca.distributed
 assert "dask" not in sys.modules and "distributed" not in sys.modules
 import numpy as np
-from akpca.distributed import DaskKernelOperator, from_file, is_dask_array
+from akpca.distributed import DaskKernelOperator, from_file
 from akpca.kernels import RBF
 X = np.random.default_rng(0).standard_normal((50, 3))
-assert not is_dask_array(X) and "dask" not in sys.modules
 if sys.argv[1] == "missing":
     sys.modules["dask"] = None
     for call, argument in ((from_file, "X.npy"), (lambda X: DaskKernelOperator(X, RBF()), X)):
@@ -369,9 +358,6 @@ def test_without_dask_or_cluster(case):
     cluster products are made in the process."""
     run = subprocess.run([sys.executable, "-c", SCRIPT, case], capture_output=True, text=True)
     assert run.stdout == "done\n", run.stderr
-
-
-# ------------------------------------------------------------------------------------- estimators
 
 
 @pytest.mark.parametrize("center", [True, False])
@@ -417,9 +403,6 @@ def test_estimators_say_what_they_can_not_do_on_a_cluster(X):
         NystromKernelPCA(2, n_landmarks=9, sampling="kmeans", **options).fit(operator)
     with pytest.raises(ValueError, match="X has 5 features"):
         KernelPCA(2, **options).fit(operator).transform(X[:, :5])
-
-
-# -------------------------------------------------------------- last, as a new worker takes a while
 
 
 @dataclass

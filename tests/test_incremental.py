@@ -1,5 +1,6 @@
 """Merging block after block: exact if all components are kept, nearly so if not, and bounded."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -45,9 +46,6 @@ def error(model, X, kernel):
     return np.linalg.norm(KernelOperator(X, kernel).dense() - Y @ Y.T)
 
 
-# ---------------------------------------------------------------------------------- the algebra
-
-
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("degree", [1, 2])
 def test_a_merge_is_the_literal_one(digits, degree, center):
@@ -75,9 +73,6 @@ def test_a_merge_is_the_literal_one(digits, degree, center):
         ours, theirs = ((W.T * v) @ W for W, v in ((explicit[:-1], state.values), (V, values)))
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
     np.testing.assert_allclose(state.total, values.sum())
-
-
-# ------------------------------------------------------------------------- the exact components
 
 
 @pytest.mark.parametrize("center", [True, False])
@@ -126,6 +121,21 @@ def test_data_far_from_the_origin(digits):
     model = IncrementalKernelPCA(4, kernel="linear", random_state=0)
     codes = model.fit(X[:200]).partial_fit(X[200:]).transform(X)
     assert_same_up_to_sign(codes, PCA(4).fit_transform(X), atol=1e-6)
+
+
+def test_blocks_beyond_the_axes(digits):
+    """With the linear kernel none is larger than the axes and twice the components that are kept,
+    whatever is asked for: it would give nothing but work."""
+    models = (IncrementalKernelPCA(3, kernel="linear", n_kept=20, block_size=b) for b in (64, 400))
+    found = [model.set_params(shuffle=False).fit(digits).components_ for model in models]
+    np.testing.assert_array_equal(*found)
+
+
+def test_a_pickle_holds_samples_once(digits):
+    """Besides the coefficients of all components that are kept."""
+    X = np.hstack([digits, np.ones((400, 936))])
+    model = IncrementalKernelPCA(3, gamma=0.02, n_kept=10).fit(X).partial_fit(X)
+    assert len(pickle.dumps(model)) < 1.1 * 8 * 2 * X.size
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -180,9 +190,6 @@ def test_points_that_are_next_to_nothing_do_no_harm(gamma, dtype):
     assert model.X_fit_.dtype == model.components_.dtype == dtype
 
 
-# -------------------------------------------------------------------------------------- streams
-
-
 @pytest.mark.parametrize("name", ["rbf", "linear", "poly"])
 def test_a_stream_in_the_same_blocks_is_one_pass(digits, name):
     """Also where a fit ends and batches go on."""
@@ -224,9 +231,6 @@ def test_sparse_and_dense_batches(digits):
             for X, Y in ((S, digits), (digits, S))
         )
         assert_same_up_to_sign(a.transform(digits), b.transform(S))
-
-
-# --------------------------------------------------------------------------------------- budget
 
 
 @pytest.mark.parametrize("order", ["shuffled", "sorted"])
@@ -304,9 +308,6 @@ def test_points_are_chosen_for_the_vectors(digits):
     np.testing.assert_allclose(rows @ rows.T, np.eye(3), atol=1e-12)
     np.testing.assert_allclose(L @ L.T, K[np.ix_(chosen, chosen)], atol=1e-12)
     assert len(nearest_points(K, W, 46, 1e-9)[0]) == 43
-
-
-# ------------------------------------------------------------------------- operators and passes
 
 
 @pytest.mark.parametrize("center", [True, False])
@@ -400,9 +401,6 @@ def test_callback_sees_every_block(digits):
     assert model.inverse_transform(model.transform(digits)).shape == digits.shape
 
 
-# ------------------------------------------------------------------------------------- manners
-
-
 @pytest.mark.parametrize("budget", [None, 400])
 @pytest.mark.parametrize("name", ["ridge", "fixed_point", "distance"])
 def test_preimages(digits, name, budget):
@@ -448,6 +446,22 @@ def test_bad_arguments(digits, parameters, match):
         IncrementalKernelPCA(kernel="precomputed").partial_fit(digits)
     with pytest.raises(ValueError, match="an operator needs kernel='precomputed', not 'rbf'"):
         IncrementalKernelPCA().fit(KernelOperator(digits, RBF()))
+
+
+@pytest.mark.parametrize("first", [0, 100])
+@pytest.mark.parametrize(("kernel", "budget"), [("poly", 20), ("linear", None)])
+def test_values_beyond_the_type_of_the_model(digits, kernel, budget, first):
+    """A sample whose k(x, x) is infinite in single precision, in which there are the samples, is
+    refused, also as the very first one: all others would be noise beside it."""
+    X = digits.astype(np.float32)
+    model = IncrementalKernelPCA(2, kernel=kernel, degree=2, budget=budget)
+    model = model.partial_fit(X[:first]) if first else model
+    with pytest.raises(ValueError, match="gives NaN or infinity on X: scale the data"):
+        model.partial_fit(np.full((1, 64), 1e20, np.float32))
+    expected = IncrementalKernelPCA(2, kernel=kernel, degree=2, budget=budget)
+    expected = expected.partial_fit(X[:first]) if first else expected
+    codes = model.partial_fit(X[100:]).transform(X), expected.partial_fit(X[100:]).transform(X)
+    np.testing.assert_array_equal(*codes)
 
 
 def test_values_that_overflow(digits):

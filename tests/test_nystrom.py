@@ -1,10 +1,14 @@
 """NystromKernelPCA: exact with all landmarks, and below the exact one, by as much as it says."""
 
+import pickle
+
 import numpy as np
 import pytest
 from helpers import assert_same_up_to_sign
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV
 
 from akpca import KernelPCA
 from akpca.book import reference
@@ -32,9 +36,6 @@ def approximated_kernel(kernel, X, Z, Y=None):
     return kernel(X, Z) @ np.linalg.pinv(kernel(Z), rcond=1e-10, hermitian=True) @ kernel(Z, Y)
 
 
-# ------------------------------------------------------------- all points as landmarks: exact
-
-
 @pytest.mark.parametrize("kernel", DEFINITE_KERNELS)
 @pytest.mark.parametrize("center", [True, False])
 def test_all_landmarks_equal_kernel_pca(kernel, center, X, X_new):
@@ -51,9 +52,6 @@ def test_all_landmarks_equal_kernel_pca(kernel, center, X, X_new):
     if len(model.landmarks_) == 60:  # the signs, too, where no landmark was superfluous
         np.testing.assert_allclose(model.transform(X), exact.fit_transform(X), atol=1e-8)
     assert (len(model.landmarks_) == 60) == (kernel not in ("linear", "cosine"))
-
-
-# -------------------------------------------------------------------- fewer landmarks: below
 
 
 @pytest.mark.parametrize("kernel", DEFINITE_KERNELS)
@@ -77,6 +75,36 @@ def test_equals_the_dense_approximated_matrix(kernel, center, sampling, X, X_new
     assert_same_up_to_sign(model.transform(X_new), reference.encode(A, K_new))
 
 
+@pytest.mark.parametrize("form", [np.array, sparse.csr_matrix])
+@pytest.mark.parametrize("center", [True, False])
+def test_the_error_of_the_linear_kernel(center, form, X):
+    """It is relative to the squares of the samples as they are, also far from the origin; the span
+    of centred dense landmarks is the affine one through the mean."""
+    origin = X.mean(axis=0) if center and form is np.array else 0
+    for data, n_landmarks in ((X, 3), (X + 10, 3)):
+        model = NystromKernelPCA(kernel="linear", n_landmarks=n_landmarks, center=center)
+        model.set_params(random_state=0).fit(form(data))
+        shift = data.mean(axis=0) if np.any(origin) else 0
+        Z = data[model.landmark_indices_] - shift
+        rest = (data - shift) @ (np.eye(7) - np.linalg.pinv(Z) @ Z)
+        np.testing.assert_allclose(model.error_, np.sum(rest**2) / np.sum(data**2), rtol=1e-8)
+        stream = clone(model).partial_fit(form(data))
+        np.testing.assert_allclose(stream.error_, model.error_)
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_a_fraction_of_the_variance(center, X):
+    """As few components as explain at least so much; what landmarks do not span can't be had."""
+    whole = NystromKernelPCA(kernel="rbf", n_landmarks=30, center=center, random_state=0).fit(X)
+    sums = np.cumsum(whole.explained_variance_ratio_)
+    for k, fraction in ((1, sums[0] / 2), (3, (sums[1] + sums[2]) / 2), (30, sums[-1] - 1e-9)):
+        model = clone(whole).set_params(n_components=float(fraction)).fit(X)
+        k = min(k, len(sums))
+        np.testing.assert_allclose(model.eigenvalues_, whole.eigenvalues_[:k])
+    with pytest.raises(ValueError, match=r"n_components=0\.\d+, but the landmarks span only 0\."):
+        clone(whole).set_params(n_landmarks=2, n_components=0.95).fit(X)
+
+
 def test_seams_between_blocks_do_not_show():
     """More samples than a block holds, in fit and transform."""
     X = np.random.default_rng(0).standard_normal((1300, 3))
@@ -85,25 +113,6 @@ def test_seams_between_blocks_do_not_show():
     np.testing.assert_allclose(model.eigenvalues_, np.linalg.eigvalsh(K)[::-1][:3], rtol=1e-8)
     codes = model.transform(X)
     np.testing.assert_allclose(codes[700:720], model.transform(X[700:720]), atol=1e-12)
-
-
-# ------------------------------------------------------------------------ the report's version
-
-
-def test_the_printed_factor_of_13_is_wrong(X, X_new):
-    """(13) and (14) are kernel PCA of the landmarks, with eigenvalues n / m times as large and the
-    factor sqrt(m / n) / lambda in (13); with m = n, the printed one does not give unit vectors."""
-    K, Z = RBF()(X), X[:20]
-    values, U = (a[..., ::-1][..., :4] for a in np.linalg.eigh(RBF()(Z)))
-    small = KernelPCA(4, kernel="rbf", center=False).fit(Z)
-    vectors = np.sqrt(20 / 60) / values * (RBF()(X, Z) @ U)
-    assert_same_up_to_sign(small.transform(X) / np.sqrt(3 * small.eigenvalues_), vectors)
-    values, U = (a[..., ::-1][..., :4] for a in np.linalg.eigh(K))
-    printed = np.sqrt(60) / (60 * values) * (K @ U)
-    np.testing.assert_allclose(np.linalg.norm(printed, axis=0), 1 / np.sqrt(60))
-
-
-# ----------------------------------------------------------------------- landmarks and streams
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
@@ -156,6 +165,42 @@ def test_kmeans_is_the_literal_one():
     assert model.landmark_indices_ is None
 
 
+@pytest.mark.parametrize("form", [np.array, np.float32, sparse.csr_matrix, np.ndarray.tolist])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_own_landmarks(form, kernel, X, X_new):
+    """Landmarks may be given, as an array or a sparse matrix, for samples of all kinds, in fit and
+    stream; chosen samples given so are the chosen samples."""
+    drawn = NystromKernelPCA(3, n_landmarks=20, kernel=kernel, random_state=0).fit(X)
+    model = NystromKernelPCA(3, kernel=kernel).set_params(sampling=form(drawn.landmarks_))
+    atol = 1e-5 if form is np.float32 else 1e-8
+    found = [model.fit(X), clone(model).partial_fit(X[:5]).partial_fit(X[5:])]
+    found += [clone(model).set_params(n_landmarks=len(drawn.landmarks_)).fit(sparse.csr_matrix(X))]
+    for fitted in found if kernel == "rbf" else found[:1]:
+        assert_same_up_to_sign(fitted.transform(X_new), drawn.transform(X_new), atol=atol)
+        assert fitted.landmark_indices_ is None
+        assert fitted.landmarks_.shape == drawn.landmarks_.shape
+
+
+def test_own_landmarks_are_a_parameter_as_others(X):
+    """They can be searched for, may be more than samples, and are named if they do not fit."""
+    search = GridSearchCV(
+        NystromKernelPCA(2), {"sampling": ["uniform", X[:9]]}, scoring=lambda m, X: -m.error_
+    )
+    assert search.fit(X).best_index_ == 0
+    operator = KernelOperator(X, RBF(0.4))
+    model = NystromKernelPCA(2, sampling=X[:9], gamma=0.4)
+    codes = clone(model).set_params(kernel="precomputed").fit(operator).transform(X)
+    assert_same_up_to_sign(codes, model.fit(X).transform(X))
+    assert model.fit(X[:5]).n_samples_seen_ == 5
+
+
+def test_a_pickle_holds_what_a_stream_needs():
+    """The factor and one sum of squares, both m x m, and thin arrays."""
+    X = load_digits().data
+    model = NystromKernelPCA(5, n_landmarks=500, gamma=1e-3, random_state=0).fit(X)
+    assert len(pickle.dumps(model)) < 1.3 * 8 * (2 * 500**2)
+
+
 @pytest.mark.parametrize("center", [True, False])
 def test_a_stream_equals_one_fit(center, X):
     """Batches of any size give what the dense formula gives of all of them with the landmarks
@@ -183,9 +228,6 @@ def test_a_refused_batch_leaves_no_trace(X):
     assert model.n_samples_seen_ == 60
     once = NystromKernelPCA(2, **options).partial_fit(X).partial_fit(X)
     np.testing.assert_array_equal(model.partial_fit(X).transform(X), once.transform(X))
-
-
-# ------------------------------------------------------------------- kinds of data and kernels
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
@@ -233,16 +275,19 @@ def test_single_precision_of_a_smooth_kernel():
     assert single.error_ < 1e-4
 
 
-# ----------------------------------------------------------------- bad and degenerate input
-
-
 @pytest.mark.parametrize(
     ("params", "message"),
     [
         ({"kernel": "precomputed"}, "takes an operator that has samples"),
         ({"n_components": 0}, "'n_components' parameter"),
         ({"n_landmarks": 0}, "'n_landmarks' parameter"),
+        ({"n_components": 1.5}, "'n_components' parameter"),
         ({"sampling": "random"}, "'sampling' parameter"),
+        ({"sampling": np.eye(3)}, "sampling has 3 features, but X has 7"),
+        ({"sampling": np.eye(7), "n_landmarks": 5}, "n_landmarks=5, but sampling has 7: give None"),
+        ({"sampling": np.eye(7), "n_components": 8}, "n_components=8, .* the 7 landmarks"),
+        ({"sampling": np.full((2, 7), np.nan)}, "sampling must hold landmarks: .* contains NaN"),
+        ({"sampling": np.eye(7)[0]}, "sampling must hold landmarks: Expected 2D"),
         ({"n_landmarks": 61}, "n_landmarks=61, but X has only 60 samples"),
         ({"n_landmarks": 5, "n_components": 6}, "n_components=6, but there can't be more"),
         (

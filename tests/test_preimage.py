@@ -68,9 +68,6 @@ def explicit_projection(X, Y_samples, k, center):
     return code.reconstruct(reference.degree2_features(Y_samples)).reshape(-1, d, d)
 
 
-# ------------------------------------------------------------------------------- code space
-
-
 @both
 def test_expansion_is_the_projection_in_feature_space(center, X, X_new):
     """sum_i g_i x_i x_i^T is what PCA of the explicit features x x^T projects to."""
@@ -95,9 +92,6 @@ def test_norms_and_products_without_the_kernel_matrix(center, kernel, X, X_new):
     others = np.random.default_rng(2).standard_normal((7, 4))
     space = make_code(X, kernel, space.weights, model.transform(others), others, space.means)
     np.testing.assert_allclose(space.inner_products(Y), G @ kernel(X, others), atol=1e-10)
-
-
-# ----------------------------------------------------------------------- what all must fulfil
 
 
 @both
@@ -211,9 +205,6 @@ def test_bad_names_parameters_and_codes(name, X):
         decoder.decode(np.full((1, 3), np.nan))
 
 
-# ------------------------------------------------------------------------------------ ridge
-
-
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_ridge_equals_the_formula(fit_intercept, X, X_new):
     """(K + alpha I)^{-1}, written out; the kernel of the PCA may be unknown."""
@@ -237,9 +228,6 @@ def test_ridge_widths(X):
     assert RidgePreimage("linear").fit(space).decode(space.codes).shape == X.shape
 
 
-# ------------------------------------------------------------------------------ eigenvector
-
-
 @both
 @pytest.mark.parametrize("d", [32, 33, 310])
 def test_eigenvector_solvers_agree_with_dense_eigh(d, center):
@@ -252,9 +240,6 @@ def test_eigenvector_solvers_agree_with_dense_eigh(d, center):
         values, vectors = np.linalg.eigh((X.T * g) @ X)
         x = np.sqrt(values[-1]) * vectors[:, -1]
         np.testing.assert_allclose(x_hat, x * np.sign(x.sum()), atol=1e-8)
-
-
-# ------------------------------------------------------------------------------ fixed point
 
 
 def rho(space, G, X_hat):
@@ -347,9 +332,6 @@ def test_fixed_point_does_not_overshoot():
     assert decoder.n_fallbacks_ == 0
 
 
-# --------------------------------------------------------------------------------- distance
-
-
 @both
 @pytest.mark.parametrize("kernel", [RBF(0.3), Linear()])
 def test_distance_equals_the_literal_formula(kernel, center, X, X_new):
@@ -388,9 +370,6 @@ def test_neighbours_that_hardly_differ_do_not_explode():
     model, space = fitted(X, RBF(0.3), 2)
     Y = model.transform(X + 0.3 * rng.standard_normal(X.shape))
     assert np.abs(DistancePreimage(8).fit(space).decode(Y)).max() < 10
-
-
-# ------------------------------------------------------------------- memory of the learned inverse
 
 
 @pytest.fixture(scope="module")
@@ -432,9 +411,6 @@ def test_ridge_with_centres_is_the_literal_one(curve):
     all_centers, one = preimage.kernel_ridge(kernel, Y[:99], X[:99], 0.3, centers=Y[:99])
     plain = kernel(Y, Y[:99]) @ preimage.kernel_ridge(kernel, Y[:99], X[:99], 0.3)[1]
     np.testing.assert_allclose(kernel(Y, all_centers) @ one, plain, atol=1e-6)
-
-
-# ------------------------------------------------------------------------------ ends of the range
 
 
 def test_no_code_no_inverse():

@@ -25,9 +25,9 @@ import numpy as np
 
 from ..parameters import check_number
 
-__all__ = ["Gain", "Rates", "make_gain", "precondition"]
+__all__ = ["Gain", "Rates", "check_gain", "make_gain", "precondition"]
 
-# What the paper calls a product, and the letters of its factors; n is `normalised`.
+# What the paper calls a product, and the letters of its factors.
 NAMES = {
     "KHA": "",
     "KHA/t": "t",
@@ -79,11 +79,9 @@ class Gain:
     reciprocal : bool, default=False
         Divide by the eigenvalue that component i currently stands for.
     normalised : bool, default=False
-        Multiply by the norm of the eigenvalues as well, which grows as long as the leading
-        eigenspace is still being found.
+        Multiply by the norm of the eigenvalues as well, which grows while they are being found.
     mu : float, default=None
-        Meta-gain of stochastic meta-descent (SMD), the step size of the log-gains rho; 0 leaves
-        them alone, None is a gain without.
+        Step size of the log-gains rho of stochastic meta-descent (SMD); None is a gain without.
     xi : float, default=0.99
         Decay of SMD's memory of past gains, from 0 to 1.
 
@@ -150,12 +148,18 @@ class Gain:
 
     def __repr__(self) -> str:
         parts = [f"eta0={self.eta0:g}"]
-        for unit in ("passes", "iterations"):
-            if (tau := getattr(self, unit)) is not None:
-                parts.append(f"tau={tau:g} {unit}")
-        if self.adapts:
-            parts.append(f"mu={self.mu:g}, xi={self.xi:g}")
+        units = {"passes": self.passes, "iterations": self.iterations}
+        parts += [f"tau={tau:g} {unit}" for unit, tau in units.items() if tau is not None]
+        parts += [f"mu={self.mu:g}, xi={self.xi:g}"] if self.adapts else []
         return f"{self.name}({', '.join(parts)})"
+
+
+def check_gain(gain: Gain | str) -> Gain | None:
+    """Return an estimator's gain, or None if it is to choose one itself."""
+    if isinstance(gain, str) and gain != "auto":
+        example = "akpca.hebbian.make_gain('KHA/t', eta0=0.5)"
+        raise ValueError(f"gain={gain!r} must be 'auto' or a Gain, such as {example}")
+    return None if isinstance(gain, str) else gain
 
 
 def make_gain(

@@ -6,17 +6,15 @@ A sample x makes one step of the r x d weights W, whose outputs are y = W x:
     W <- W + eta (y x^T -    y y^T  W)    Oja's rule (8): rows become a basis of their span
 
 with the equation numbers of Günter, Schraudolph and Vishwanathan, JMLR 8, 2007; lt keeps the lower
-triangle. Nothing is stored but W and a few sums, and no sample is needed twice. Steps are made in
-exact blocks, see :mod:`akpca.hebbian.steps`.
-
-With gain="auto", which needs no tuning, component i gets
+triangle. Nothing is stored but W and a few sums. Steps are made in exact blocks, see
+:mod:`akpca.hebbian.steps`. With gain="auto", which needs no tuning, component i gets
 
     eta_i = 1 / max(sum_s (s / t)^p y_i(s)^2, ||x||^2, ||y||^2)
 
 The sum is about t lambda_i / (p + 1), so eta_i falls with time, and components of small variance
 learn as fast as the others (Chen and Chang, 1995, with p = 0). The forgetting power p lets go of
-the outputs of early, wrong weights. The other terms bound what a single sample can do, be it the
-first or an outlier. All terms scale with the data, so the result does not depend on their unit.
+the outputs of early, wrong weights. The other terms bound what one sample, such as an outlier, can
+do. All terms scale with the data, so the result does not depend on their unit.
 """
 
 from __future__ import annotations
@@ -33,13 +31,12 @@ from ..fitting import FLOATS, Encoder, Interval, StrOptions, check_codes, fit_me
 from ..kernels import BLOCK_ROWS
 from ..progress import FitProgress, progress_bar, warn_interrupted
 from ..threads import one_blas_thread
-from .gains import Gain
+from .gains import Gain, check_gain
 from .steps import RUNAWAY, Block, DivergenceError, SmallState, hebbian_steps
 
 __all__ = ["FORGETTING", "GeneralizedHebbian", "LinearState", "linear_block"]
 
-# p above: gains of about 8 / (t lambda_i). Smaller ones separate close eigenvalues too slowly,
-# larger ones follow every sample too far.
+# p above: smaller ones separate close eigenvalues too slowly, larger ones follow every sample.
 FORGETTING = 7
 
 
@@ -59,9 +56,9 @@ def linear_block(
 ) -> LinearState:
     """Return the state after one step for every row of X, centred samples.
 
-    The gain None is "auto". `shares` are the expected squares of the b samples, or of all, relative
-    to the variance: 1 - 1/m if they are centred by the mean of m samples, 1 if not. `lower` is as
-    in `hebbian_steps`; `n_samples` is the number of steps in a pass, None in a stream.
+    The gain None is "auto". `shares`, (b,) or one for all, are the expected squares of the samples
+    relative to the variance: 1 - 1/m if they are centred by the mean of m samples. `lower` is as in
+    `hebbian_steps`; `n_samples` is the number of steps in a pass, None in a stream.
     """
     (b, d), r, t = X.shape, len(state.weights), state.t
     steps, shares = t + 1 + np.arange(b), np.broadcast_to(shares, b)
@@ -81,8 +78,8 @@ def linear_block(
         if not np.sum(weights**2, axis=1).max() <= RUNAWAY:  # nor if it is not a number
             advice = "the squares of these values overflow; scale the data"
             if gain is not None:
-                advice = f"samples here have ||x||^2 up to {block.sizes.max():.3g}, and a step is "
-                advice += "safe while gain * ||x||^2 < 1. Take a smaller eta0, or gain='auto'"
+                advice = "a step is safe while gain * ||x||^2 < 1, and ||x||^2 here is up to "
+                advice += f"{block.sizes.max():.3g}. Take a smaller eta0, or gain='auto'"
             problem = f"gain={gain or 'auto'!r} is too large: the weights ran away by step {t + b}"
             raise DivergenceError(f"{problem}; {advice}")
     return state._replace(weights=weights, energy=energy, weight=float(weight), t=t + b)
@@ -120,52 +117,45 @@ class GeneralizedHebbian(Encoder):
     center : bool, default=True
         Subtract the mean.
     gain : 'auto' or Gain, default='auto'
-        Size of the steps. 'auto' needs no tuning, see :mod:`akpca.hebbian.generalized`. Otherwise
-        a constant or annealed :class:`akpca.hebbian.Gain`, as ``Gain(0.01, passes=1)``; in a
-        stream, with `iterations` for `passes`.
+        Size of the steps. 'auto' needs no tuning. Otherwise a constant or annealed
+        :class:`akpca.hebbian.Gain`, as ``Gain(0.01, passes=1)``, or with `iterations` in a stream.
     shuffle : bool, default=True
         Whether each pass of `fit` takes the samples in a new random order.
     block_size : int, default=64
-        Steps made by one set of matrix products. It changes of the result only the rounding.
+        Steps made by one set of matrix products, which changes rounding only.
     n_passes : int, default=10
         Passes of `fit` over the data.
     random_state : int, RandomState instance or None, default=None
-        Of the start and of the order of samples.
+        Determines the start and the order of samples.
     verbose : bool, default=False
         Show a progress bar.
     callback : callable, default=None
-        Called with a :class:`akpca.progress.FitProgress` after every pass; true ends the fit.
+        Called with a :class:`akpca.progress.FitProgress` after every pass; a true answer ends it.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Rows of W, scaled to unit norm; orthogonal only as far as the iteration has converged.
+        Rows of W, scaled to norm 1; orthogonal only as far as the iteration has converged.
     explained_variance_ : ndarray of shape (n_components,)
-        Variance of the data along each component, with the n - 1 of
-        :class:`sklearn.decomposition.PCA`, or the mean square if not centred. In a stream that of
-        the outputs so far, of which the s-th of t counts (s / t)^7: mostly the last eighth.
+        Variance of the data along each component, or the mean square if not centred. In a stream
+        that of the outputs so far, of which the s-th of t counts (s / t)^7: mostly the last eighth.
     mean_ : ndarray of shape (n_features,)
         Mean of the samples; zeros if not centred.
     norms_ : ndarray of shape (n_components,)
-        Norms of the rows of W, which the rule drives to 1. A norm far from 1 belongs to a
-        component that has not converged or is beyond the rank of the data.
-    n_samples_seen_ : int
-        Samples behind `mean_`: those of the last `fit`, plus those of the stream since.
-    n_iter_, n_steps_ : int
-        Passes and steps made. A stream counts as one pass.
-    n_features_in_, feature_names_in_
+        Norms of the rows of W. Far from 1, a component has not converged or is beyond the rank.
+    n_samples_seen_, n_iter_, n_steps_ : int
+        Number of samples behind `mean_`; passes and steps made. A stream counts as one pass.
 
     See Also
     --------
     IncrementalKernelPCA : Nearly the exact components of a stream, also with a kernel.
-    sklearn.decomposition.IncrementalPCA : PCA of a stream in large batches.
 
     References
     ----------
     Sanger, "Optimal unsupervised learning in a single-layer linear feedforward neural network",
     Neural Networks 2, 1989. Oja, "A simplified neuron model as a principal component analyzer",
-    Journal of Mathematical Biology 15, 1982. Chen and Chang, "An adaptive learning algorithm for
-    principal component analysis", IEEE Transactions on Neural Networks 6, 1995.
+    Journal of Mathematical Biology 15, 1982. Chen and Chang, IEEE Transactions on Neural Networks
+    6, 1995, for gains by variances.
 
     Examples
     --------
@@ -182,7 +172,7 @@ class GeneralizedHebbian(Encoder):
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "rule": [StrOptions({"sanger", "oja"})],
         "center": ["boolean"],
-        "gain": [StrOptions({"auto"}), Gain],
+        "gain": [Gain, str],
         "shuffle": ["boolean"],
         "block_size": [Interval(Integral, 1, None, closed="left")],
         "n_passes": [Interval(Integral, 1, None, closed="left")],
@@ -221,9 +211,8 @@ class GeneralizedHebbian(Encoder):
     def fit(self, X, y=None) -> GeneralizedHebbian:
         """Make `n_passes` passes over X; return self.
 
-        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached; before the
-        first steps it is raised and leaves the estimator as it was. So does a
-        :class:`akpca.DivergenceError`, which says that a gain is too large.
+        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached. A
+        :class:`akpca.DivergenceError` says that a gain is too large; the estimator is as it was.
 
         Parameters
         ----------
@@ -235,8 +224,8 @@ class GeneralizedHebbian(Encoder):
         if r > n:
             raise ValueError(f"n_components={r} must not be larger than n_samples={n}")
         rng = check_random_state(self.random_state)
-        state = self._start(rng, X.shape[1])
-        state = state._replace(total=X.sum(axis=0, dtype=np.float64), n_samples=n)
+        sums = {"total": X.sum(axis=0, dtype=np.float64), "n_samples": n}
+        state = self._start(rng, X.shape[1])._replace(**sums)
         mean, shares = (state.total / n, 1 - 1 / n) if self.center else (0.0, 1.0)
         try:
             for number in progress_bar(range(self.n_passes), shown=self.verbose, desc="passes"):
@@ -257,24 +246,15 @@ class GeneralizedHebbian(Encoder):
 
     @fit_method
     def partial_fit(self, X, y=None) -> GeneralizedHebbian:
-        """Take in the next samples of a stream, one step each; return self.
+        """Take in samples of a stream, shape (n_samples, n_features), one step each; return self.
 
-        How a stream is cut into batches makes no difference beyond rounding, and a batch that
-        raises leaves no trace. Each sample is centred by the mean of the samples up to and
-        including it, where `fit` takes the mean of the data; with center=False a `fit` of one pass
-        without `shuffle` makes exactly the same steps.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : Ignored
+        How a stream is cut into batches makes no difference beyond rounding. Each sample is centred
+        by the mean of those up to and including it, where `fit` takes the mean of the data.
         """
         first = not hasattr(self, "_state")
         X, gain = self._check(X, reset=first)
-        if first:
-            state = self._start(check_random_state(self.random_state), X.shape[1])
-        else:
-            state = self._state
+        rng = check_random_state(self.random_state)
+        state = self._start(rng, X.shape[1]) if first else self._state
         dtype, n_iter = (X.dtype, 1) if first else (self.components_.dtype, max(self.n_iter_, 1))
         for block in gen_batches(len(X), self.block_size):
             rows = X[block].astype(np.float64)
@@ -290,26 +270,13 @@ class GeneralizedHebbian(Encoder):
         return self
 
     def transform(self, X) -> np.ndarray:
-        """Return the codes (x - mean_) @ components_.T of rows of X, shape (n_new, n_components).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_new, n_features)
-        """
+        """Return the codes (x - mean_) @ components_.T of the rows of X, (n_new, n_components)."""
         check_is_fitted(self, "components_")
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         return (X - self.mean_) @ self.components_.T
 
     def inverse_transform(self, X) -> np.ndarray:
-        """Return the samples nearest to the mean with the codes X, shape (n_new, n_features).
-
-        They are mean + V^+ y with the pseudo-inverse V^+ of `components_`, so that a sample is
-        reconstructed as its projection on the span of the components.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_new, n_components)
-        """
+        """Return the samples nearest to the mean with the codes X: mean + V^+ y, projections."""
         check_is_fitted(self, "components_")
         X = check_codes(X, self._n_features_out, estimator=self)
         return X @ np.linalg.pinv(self.components_).T + self.mean_
@@ -330,14 +297,14 @@ class GeneralizedHebbian(Encoder):
         r, d = self.n_components, X.shape[1]
         if r > d:
             raise ValueError(f"n_components={r} must not be larger than n_features={d}")
-        if not reset and r != len(self.components_):
-            before = f"this {type(self).__name__} goes on from {len(self.components_)} components"
-            raise ValueError(f"n_components={r}, but {before}; fit begins anew")
+        if not reset and r != (before := len(self.components_)):
+            problem = f"but the stream goes on from {before} components; fit begins anew"
+            raise ValueError(f"n_components={r}, {problem}")
         dtype, largest = X.dtype if reset else self.components_.dtype, max(X.max(), -X.min())
         if largest > (limit := np.sqrt(np.finfo(dtype).max / d) / 8):
             allowed = f"allowed in {dtype} are at most {limit:.2g}, so that variances are finite"
             raise ValueError(f"X has values of {largest:.2g}; {allowed}: scale X")
-        gain = None if isinstance(self.gain, str) else self.gain
+        gain = check_gain(self.gain)
         if gain is not None and (gain.reciprocal or gain.adapts):
             allowed = "a constant or annealed one, or 'auto', which divides by eigenvalues as well"
             raise ValueError(f"gain={gain!r} is for kernels: give {allowed}")
@@ -355,11 +322,11 @@ class GeneralizedHebbian(Encoder):
         lengths = np.where(norms > 0, norms, 1)
         components = state.weights / lengths[:, None]
         mean = state.total / state.n_samples if self.center else np.zeros_like(state.total)
-        if X is None:
-            variance = state.energy / (lengths**2 * (state.weight or 1.0))
-        else:
-            blocks = gen_batches(len(X), BLOCK_ROWS)
-            centred = (X[rows].astype(np.float64) - mean for rows in blocks)
+        variance = state.energy / (lengths**2 * (state.weight or 1.0))
+        if X is not None:
+            centred = (
+                X[rows].astype(np.float64) - mean for rows in gen_batches(len(X), BLOCK_ROWS)
+            )
             squares = sum(np.sum((rows @ components.T) ** 2, axis=0) for rows in centred)
             variance = squares / max(len(X) - self.center, 1)
         self._state, self.norms_ = state, norms.astype(dtype)

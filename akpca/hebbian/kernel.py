@@ -2,8 +2,7 @@
 
 A component is v_i = sum_p A_ip phi'(x_p), with coefficients A of shape (r, l). Every step sees one
 sample and changes A as the generalised Hebbian algorithm would change the components in feature
-space. This module has the state of the iteration, blocks of steps and passes, a start and a gain
-that need no tuning, and the estimator.
+space.
 
 Notation and equation numbers: Günter, Schraudolph and Vishwanathan, JMLR 8, 2007.
 """
@@ -20,13 +19,13 @@ from scipy.sparse.linalg import LinearOperator
 from sklearn.utils import check_array, check_random_state, gen_batches
 
 from ..fitting import Interval, StrOptions, fit_method, moved
-from ..kernel_code import KernelCode
+from ..kernel_code import KernelCode, relative_to
 from ..kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
 from ..kernels import BLOCK_ROWS, check_finite
 from ..operators import KernelOperator, MatrixOperator
 from ..progress import FitProgress, progress_bar, warn_interrupted, warn_user
 from ..threads import one_blas_thread
-from .gains import Gain
+from .gains import Gain, check_gain
 from .steps import (
     NONE,
     ROUNDING,
@@ -38,29 +37,17 @@ from .steps import (
     hebbian_steps,
 )
 
-__all__ = [
-    "HebbianProgress",
-    "KernelHebbian",
-    "KernelState",
-    "kernel_block",
-    "refresh",
-    "run_pass",
-    "safe_gain",
-    "sampled_start",
-    "start_state",
-]
+__all__ = ["HebbianProgress", "KernelHebbian", "KernelState", "run_pass", "start_state"]
 
-AUTO = "auto"
 # Norm of a component at the end, where 1 is right, that is a failure.
 TOO_LONG = 2.0
 # Norms this near to 1 say that an iteration has converged, and eigenvalues that rise by more than
-# this factor that it has not: it stays near components in a wrong order, which a gain that has
-# fallen can't leave.
+# this factor that its components are in a wrong order, which a gain that has fallen can't leave.
 RIGHT_LENGTH, RISE = 0.05, 1.02
 # Samples whose components are a start: so many times as many as components, within these bounds.
 START_FACTOR, START_LEAST, START_MOST = 20, 100, 1000
-# eta0 tau / l of a safe gain, in units of sqrt(passes). With 1, and after many steps, it would be
-# that of a running mean, l / (lambda_i t); a longer run can forget more of its beginning.
+# eta0 tau / l of a safe gain, in units of sqrt(passes); with 1, after many steps, it would be that
+# of a running mean, l / (lambda_i t).
 FORGETTING = 3.0
 # A gain that was chosen for the user and diverges is divided by this, no more than so many times.
 RETREAT, RETREATS = 3.0, 30
@@ -68,7 +55,7 @@ RETREAT, RETREATS = 3.0, 30
 
 @dataclass(frozen=True)
 class KernelState:
-    """Where a kernel Hebbian iteration stands. Immutable as a whole: a block makes a new one."""
+    """Where a kernel Hebbian iteration stands; a block makes a new one."""
 
     S: np.ndarray  # (r, l), coefficients A; with meta-descent (2 r, l), B below
     AK: np.ndarray | None  # (r, l), A K', if the gain needs eigenvalues
@@ -82,10 +69,7 @@ class KernelState:
 
 
 def start_state(operator, A: np.ndarray, gain: Gain, *, AK=None) -> KernelState:
-    """Return the state with the coefficients A before the first step: Algorithm 1, step 1.
-
-    The operator stands for K'; AK is A K', if it is known.
-    """
+    """Return the state with the coefficients A, and A K' if it is known, before the first step."""
     A, zeros = np.ascontiguousarray(A, dtype=operator.dtype), np.zeros(len(A))
     S, small = A, SmallState(zeros, zeros + 1)
     if gain.reciprocal or gain.adapts:
@@ -102,9 +86,8 @@ def refresh(state: KernelState, *, every_step: bool = False) -> KernelState:
     if state.AK is None:
         return state
     C, R = (state.A @ state.A.T).astype(np.float64), (state.AK @ state.AK.T).astype(np.float64)
-    kept = {"C": C, "R": R} if every_step else {"C": NONE, "R": NONE}
-    small = state.small._replace(eigenvalues=estimated_eigenvalues(R, C), **kept)
-    return replace(state, small=small)
+    values, (C, R) = estimated_eigenvalues(R, C), (C, R) if every_step else (NONE, NONE)
+    return replace(state, small=state.small._replace(eigenvalues=values, C=C, R=R))
 
 
 def kernel_block(
@@ -112,13 +95,12 @@ def kernel_block(
 ) -> KernelState:
     """Return the state after one step for each of some distinct samples, in order.
 
-    If ||y||^2 exceeds `limit` times k'(x, x), a DivergenceError is raised; the caller still has the
-    last good state.
+    Raises a DivergenceError if ||y||^2 exceeds `limit` times k'(x, x).
     """
     rows, small, extra = operator.rows(indices), state.small, ()
     t, AK, dtype = state.t + len(indices), state.AK, operator.dtype
     rates = gain.rates(np.arange(state.t + 1, t + 1), small.eigenvalues, operator.shape[0])
-    with np.errstate(all="ignore"):  # what overflows is found as soon as it is in an output
+    with np.errstate(all="ignore"):  # what overflows is found in an output
         if len(small.C):
             extra = state.A[:, indices], AK @ rows.T, rows @ rows.T
         block = Block.of(state.S @ rows.T, rows[:, indices], *extra)
@@ -141,8 +123,7 @@ def run_pass(
 ) -> Iterator[KernelState]:
     """Yield the state after every block of a pass over distinct samples in the given order.
 
-    Eigenvalues are estimated at every step, or otherwise once, here. The limit is that of
-    `kernel_block`.
+    Eigenvalues are estimated at every step, or once, here; the limit is that of `kernel_block`.
     """
     state = refresh(state, every_step=every_step)
     samples = getattr(operator, "X", None)  # from which rows are computed
@@ -156,9 +137,8 @@ def run_pass(
 def sampled_start(operator, r: int, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return coefficients of the components of some samples, shape (k, l), and their A K'.
 
-    They are in the order of what they explain of *all* samples: two components in a wrong order
-    have to pass through one another, and that takes more steps than all the rest. k is less than r
-    if the samples have fewer directions.
+    They are in the order of what they explain of *all* samples: steps that put them in order would
+    take longer than all the rest. k is less than r if the samples have fewer directions.
     """
     m, rows = len(some), operator.rows(some).astype(np.float64, copy=False)
     own = rows[:, some]
@@ -177,9 +157,8 @@ def sampled_start(operator, r: int, some: np.ndarray) -> tuple[np.ndarray, np.nd
 def safe_gain(operator, A: np.ndarray, AK: np.ndarray, n_passes: int) -> Gain:
     """Return KHA/et* (19) with an eta0 and tau that follow from the start A and the passes to come.
 
-    Squared errors shrink, on average over samples, while eta_i E ||y||^4 < 2 E ||y||^2, and
-    ||y||^2 is at most k'(x, x) where components are orthonormal. A quarter of that is allowed to
-    the component with the smallest eigenvalue (20).
+    Squared errors shrink, on average, while eta_i E ||y||^4 < 2 E ||y||^2, and ||y||^2 is at most
+    k'(x, x). A quarter of that is allowed to the component with the smallest eigenvalue (20).
     """
     sizes = np.sum(A.astype(np.float64) ** 2, axis=1)
     squares = np.sum(AK.astype(np.float64) ** 2, axis=1)
@@ -193,42 +172,21 @@ def safe_gain(operator, A: np.ndarray, AK: np.ndarray, n_passes: int) -> Gain:
 
 @dataclass(frozen=True)
 class HebbianProgress(FitProgress):
-    """What a callback sees after every pass of :class:`KernelHebbian`.
+    """What a callback sees after every pass; the `model` is not fitted with its `preimage`."""
 
-    Attributes
-    ----------
-    n_iter, n_iter_max, loss, model
-        As in :class:`akpca.progress.FitProgress`; the model is not fitted with its `preimage`.
-    coefficients : ndarray of shape (r, l)
-        A, as the algorithm has it.
-    eigenvalues : ndarray of shape (r,) or None
-        Current estimates by (20), if the gain uses them.
-    gain_scale : float
-        The gain at the end of the pass, without the division by the eigenvalue: eta-hat of (23).
-    log_gain : ndarray of shape (r,)
-        rho, what meta-descent has made of it; zeros without.
-    """
-
-    coefficients: np.ndarray
-    eigenvalues: np.ndarray | None
-    gain_scale: float
-    log_gain: np.ndarray
-
-
-# Parameters of the first edition, and what to do instead.
-GONE = {
-    "warm_start": "give more n_passes, or the coefficients_ of another fit as init",
-    "block_size": "the number of steps in a block changes rounding only",
-}
+    coefficients: np.ndarray  # A, (r, l)
+    eigenvalues: np.ndarray | None  # (r,), estimates by (20), if the gain uses them
+    gain_scale: float  # eta-hat of (23): the gain without the division by eigenvalues
+    log_gain: np.ndarray  # (r,), rho, what meta-descent has made of it; zeros without
 
 
 class KernelHebbian(KernelEstimator):
     """Kernel PCA by A <- A + diag(eta) [y e_p^T - lt(y y^T) A], y = A k'_p, sample after sample.
 
     The kernel Hebbian algorithm with any :class:`akpca.hebbian.Gain`. Steps are made in blocks that
-    give the same numbers as one step after the other, so that a pass costs little more than
-    computing the kernel once. It is for following the algorithms, and for few passes over data that
-    are too many for a kernel matrix; otherwise :class:`akpca.KernelPCA` is faster.
+    give the same numbers as single ones, so that a pass costs little more than computing the kernel
+    once. It is for following the algorithms, and for few passes over data that are too many for a
+    kernel matrix; otherwise :class:`akpca.KernelPCA` is faster.
 
     Parameters
     ----------
@@ -243,12 +201,12 @@ class KernelHebbian(KernelEstimator):
         eta0=5, tau=3)``. 'auto' is KHA/et* with an eta0 and tau that follow from `n_passes` and
         from a start of its own. Should it diverge, the fit begins anew with a third of eta0.
     eigenvalue_updates : {'pass', 'iteration'}, default='iteration'
-        When eigenvalues are estimated: before every pass, as in most of the paper's experiments, or
-        at every step, which is better in few passes and costs little more.
+        When eigenvalues are estimated: before every pass, as mostly in the paper, or at every step,
+        which is better in few passes and costs little more.
     init : array-like of shape (n_components, n_samples), default=None
-        Coefficients to start from. With gain='auto', None takes the components of some samples, 20
-        r of them and at most 1000, or 2 r; with other gains it draws from N(0, 1 / (r tr K')), the
-        paper's N(0, 1 / (r l)) made independent of the scale of the kernel.
+        Coefficients to start from. None takes the components of at most max(1000, 2 r) samples with
+        gain='auto'; with other gains it draws from N(0, 1 / (r tr K')), the paper's N(0, 1 / (r l))
+        made independent of the scale of the kernel.
     memory_limit : float, default=2e9
         Bytes that the kernel matrix may take. Rows of a larger one are computed in every pass.
     n_passes, random_state, verbose
@@ -265,26 +223,22 @@ class KernelHebbian(KernelEstimator):
     coefficients_ : ndarray of shape (n_components, n_samples)
         A, as the algorithm has it.
     norms_ : ndarray of shape (n_components,)
-        Norms of the components that A stands for. Far from 1, more passes are needed.
+        Norms of the components of A. Far from 1, more passes are needed.
     gain_ : Gain
         The gain that was used.
     n_samples_seen_, n_iter_, n_steps_ : int
         Number of samples; passes and steps made.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features), or operator
         What was fitted.
-    kernel_, gamma_, preimage_, n_features_in_, feature_names_in_
+    kernel_, gamma_, preimage_
         As in :class:`akpca.KernelPCA`.
 
     Notes
     -----
-    A step may only be so large that the weakest component survives it, so that it takes many times
-    tr K' / lambda_r samples to average over them. With gain='auto' the reconstruction error is a
-    few per cent above its minimum after one pass, and a few tenths after ten.
-
-    Components can stay near a wrong order, or mixed, when the gain has become too small to part
-    them. If `eigenvalues_` show it, `fit` warns. A PCA of the codes, such as in
-    ``make_pipeline(KernelHebbian(r), PCA())``, gives the best components in the span found, in
-    order.
+    With gain='auto' the reconstruction error is a few per cent above its minimum after one pass,
+    and a few tenths after ten. Components can stay in a wrong order, or mixed, when the gain has
+    become too small to part them: `fit` warns if `eigenvalues_` show it, and a PCA of the codes, as
+    in ``make_pipeline(KernelHebbian(r), PCA())``, mends it.
 
     See Also
     --------
@@ -321,7 +275,12 @@ class KernelHebbian(KernelEstimator):
         "callback": [callable, None],
     }
 
-    @moved(GONE)
+    @moved(
+        {
+            "warm_start": "give more n_passes, or the coefficients_ of another fit as init",
+            "block_size": "the number of steps in a block changes rounding only",
+        }
+    )
     def __init__(
         self,
         n_components=2,
@@ -363,11 +322,7 @@ class KernelHebbian(KernelEstimator):
 
     @fit_method
     def fit(self, X, y=None) -> KernelHebbian:
-        """Make `n_passes` passes over X; return self.
-
-        An interrupt (Ctrl-C) ends the fit with a warning and keeps what was reached; before the
-        first steps it is raised and leaves the estimator as it was. So does a
-        :class:`akpca.DivergenceError`, which says that a gain is too large.
+        """Make `n_passes` passes over X; return self, as :class:`akpca.GeneralizedHebbian` does.
 
         Parameters
         ----------
@@ -375,10 +330,11 @@ class KernelHebbian(KernelEstimator):
             With kernel='precomputed' the kernel matrix, or an operator that stands for it.
         y : Ignored
         """
-        operator, points = self._make_operator(X)
-        n, auto, rng = operator.shape[0], self.gain == AUTO, check_random_state(self.random_state)
-        A, AK, order, limit = self._start(operator, rng)
-        gain = safe_gain(operator, A, AK, self.n_passes) if auto else self.gain
+        gain = check_gain(self.gain)
+        operator, *encoding = self._make_operator(X)  # points and a shift
+        n, auto, rng = operator.shape[0], gain is None, check_random_state(self.random_state)
+        A, AK, order, limit = self._start(operator, rng, auto)
+        gain = safe_gain(operator, A, AK, self.n_passes) if auto else gain
         state = start_state(operator, A, gain, AK=AK)
         size = 96 if self.n_components <= 32 else 128  # the same steps, but for rounding
         every_step = self.eigenvalue_updates == "iteration"
@@ -403,17 +359,16 @@ class KernelHebbian(KernelEstimator):
                         continue
                     order = rng.permutation(n)
                     if self.callback is not None:  # whose errors are its own
-                        code = self._publish(operator, points, gain, state)
-                        self._code, self._decoder = code, None
+                        self._publish(operator, *encoding, gain, state)
                         if self.callback(self._report(gain, state)):
                             break
         except KeyboardInterrupt:
             if state.t == 0:  # nothing has been learned
                 raise
             warn_interrupted(f"after {state.t // n} passes, {state.t} steps")
-        code = self._publish(operator, points, gain, state)
+        self._publish(operator, *encoding, gain, state)
         self._warn_of_failure()
-        self._set_code(code)
+        self._set_code(self._code)
         return self
 
     def fit_transform(self, X, y=None, **params) -> np.ndarray:
@@ -421,37 +376,39 @@ class KernelHebbian(KernelEstimator):
         return self.fit(X, **params)._code.codes.copy()
 
     def _make_operator(self, X):
-        """Return K', in memory if it may be, and the points by which new samples are encoded."""
+        """Return K', in memory if it may be, and what encodes new samples: points and a shift."""
         if isinstance(X, LinearOperator):
             points = self._check_operator(X)
             self.X_fit_ = X if points is None else points
-            return X, points
+            return X, points, None
         X = self.X_fit_ = self._validate(X, copy=True)  # the caller's may change
         kernel = self._resolve_kernel(X.shape[1])
         if self.kernel == "precomputed":
             K = X.toarray() if sparse.issparse(X) else X.copy()  # to be centred in place
-            return MatrixOperator.precomputed(K, center=self.center), None
-        if X.dtype.itemsize * X.shape[0] ** 2 > self.memory_limit:
-            return KernelOperator(X, kernel, center=self.center), X
+            return MatrixOperator.precomputed(K, center=self.center), None, None
+        shift = self._best_origin(X)
+        points = relative_to(shift, X)
         with np.errstate(all="ignore"):  # what overflows is reported by the check
-            K = check_finite(kernel.matrix(X), kernel)
-        return MatrixOperator(K, center=self.center), X
+            if X.dtype.itemsize * X.shape[0] ** 2 > self.memory_limit:
+                operator = KernelOperator(points, kernel, center=self.center, verbose=self.verbose)
+            else:
+                K = check_finite(kernel.matrix(points), kernel)
+                operator = MatrixOperator(K, center=self.center)
+        return operator, points, shift
 
-    def _start(self, operator, rng):
-        """Return coefficients A to start from, A K', an order and the limit of `kernel_block`.
-
-        A K' is None where only the gain can tell whether it is needed.
-        """
+    def _start(self, operator, rng, auto):
+        """Return coefficients A of a start, A K' if auto, an order and `kernel_block`'s limit."""
         r, n = shape = self.n_components, operator.shape[0]
         if r > n:
             raise ValueError(f"n_components={r} must not be larger than the number of samples, {n}")
-        auto = isinstance(self.gain, str)
-        if auto and self.gain != AUTO:
-            example = "akpca.hebbian.make_gain('KHA/t', eta0=0.5)"
-            raise ValueError(f"gain={self.gain!r} must be 'auto' or a Gain, such as {example}")
-        trace, largest, AK = operator.trace(), np.sqrt(np.finfo(operator.dtype).max / n) / 100, None
-        if trace > 0 and not 1 / largest <= trace / n <= largest:  # squares vanish or overflow
-            allowed = f"allowed in {operator.dtype} are {1 / largest:.0e} to {largest:.0e}"
+        trace, limits, AK = operator.trace(), np.finfo(operator.dtype), None
+        total = float(np.abs(operator.means()).sum(dtype=np.float64)) if operator.center else 0.0
+        varies = abs(trace) > ROUNDING * limits.eps * total
+        high = (
+            np.sqrt(limits.max / n) / 100
+        )  # squares of more overflow, of less than 1 / that vanish
+        if trace > 0 and varies and not 1 / high <= trace / n <= high:
+            allowed = f"allowed in {operator.dtype} are {1 / high:.0e} to {high:.0e}"
             text = f"the kernel on X has a mean k(x, x) of {trace / n:.2g}; {allowed}"
             raise ValueError(f"{text}: scale the data or the kernel")
         if self.init is None:
@@ -461,8 +418,7 @@ class KernelHebbian(KernelEstimator):
             if A.shape != shape:
                 raise ValueError(f"init must have shape {shape}, got {A.shape}")
         A, order = np.ascontiguousarray(A, operator.dtype), rng.permutation(n)
-        total = float(np.abs(operator.means()).sum(dtype=np.float64)) if operator.center else 0.0
-        if abs(trace) <= ROUNDING * np.finfo(operator.dtype).eps * total:
+        if not varies:
             A = np.zeros_like(A)  # no variance, no direction: zeros stay zeros
         elif auto and self.init is None:
             count = max(2 * r, min(max(START_FACTOR * r, START_LEAST), START_MOST))
@@ -473,7 +429,7 @@ class KernelHebbian(KernelEstimator):
         # the largest y^2 / k'(x, x) of some samples is a squared length to begin with
         some = order[:BLOCK_ROWS]
         rows = operator.rows(some)
-        size = max(rows[np.arange(len(some)), some].max(), np.finfo(operator.dtype).tiny)
+        size = max(rows[np.arange(len(some)), some].max(), limits.tiny)
         limit = RUNAWAY * max(1.0, float(np.max((A @ rows.T) ** 2) / size))
         return A, AK, order, limit
 
@@ -481,33 +437,28 @@ class KernelHebbian(KernelEstimator):
         norms, values = self.norms_, self.eigenvalues_
         wrong = np.flatnonzero(np.maximum.accumulate(values[::-1])[::-1] > RISE * values)
         if norms.max() > TOO_LONG:
-            warn_user(
-                f"components of norm {norms.max():.2g}, where 1 is right: {self.gain_!r} was too "
-                "large at the start; give a smaller one, or a smaller init"
-            )
+            problem = f"components of norm {norms.max():.2g}, where 1 is right: {self.gain_!r} was"
+            warn_user(f"{problem} too large at the start; give a smaller one, or a smaller init")
         elif len(wrong) and np.abs(norms - 1).max() <= RIGHT_LENGTH:
-            warn_user(
-                f"component {wrong[0]} has a smaller eigenvalue than one after it: they are in a "
-                "wrong order, or mixed. A PCA of the codes sorts them; another random_state, or a "
-                "gain that is annealed later, may find them"
+            problem = (
+                f"component {wrong[0]} has a smaller eigenvalue than one after it: they are in"
             )
+            advice = "another random_state, or a gain that is annealed later, may find them"
+            warn_user(f"{problem} a wrong order, or mixed. A PCA of the codes sorts them; {advice}")
 
     def _report(self, gain: Gain, state: KernelState) -> HebbianProgress:
         rho, eigenvalues = refresh(state).small[:2]
-        n = self.n_samples_seen_
         # eigenvalues that are not used are ones
-        scale = float(gain(state.t, eigenvalues, n)[0] * eigenvalues[0])
-        found = eigenvalues if gain.reciprocal else None
-        parts = self.coefficients_, found, scale, rho.copy()
-        return HebbianProgress(state.t // n, self.n_passes, None, self, *parts)
+        scale = float(gain(state.t, eigenvalues, self.n_samples_seen_)[0] * eigenvalues[0])
+        parts = self.coefficients_, eigenvalues if gain.reciprocal else None, scale, rho.copy()
+        return HebbianProgress(self.n_iter_, self.n_passes, None, self, *parts)
 
-    def _publish(self, operator, points, gain: Gain, state: KernelState) -> KernelCode:
-        """Set the attributes to where the iteration stands; return the code of them."""
+    def _publish(self, operator, points, shift, gain: Gain, state: KernelState) -> None:
+        """Set the attributes to where the iteration stands."""
         A, AK, n = state.A, state.AK, operator.shape[0]
         AK = np.asarray(operator @ A.T if AK is None else AK.T, np.float64).T
         A64 = A.astype(np.float64)
-        norms = np.sqrt(np.maximum(np.sum(AK * A64, axis=1), 0))
-        sizes = np.sum(A64**2, axis=1)
+        norms, sizes = np.sqrt(np.maximum(np.sum(AK * A64, axis=1), 0)), np.sum(A64**2, axis=1)
         values = np.sqrt(np.sum(AK**2, axis=1) / np.where(sizes > 0, sizes, 1))
         # a component without variance has no direction: code 0
         scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)
@@ -524,5 +475,6 @@ class KernelHebbian(KernelEstimator):
             mean_square = float(means.mean(dtype=np.float64))
             more = {"mean_weights": np.full(n, 1 / n), "mean_square": mean_square, "means": means}
         more["codes"] = (scale[:, None] * AK).T.astype(A.dtype)
-        more["targets"] = points if isinstance(points, np.ndarray) else None
-        return KernelCode(self.kernel_, points, weights, offset, **more)
+        more["targets"] = self.X_fit_ if isinstance(points, np.ndarray) else None
+        self._code = KernelCode(self.kernel_, points, weights, offset, shift=shift, **more)
+        self._decoder = None

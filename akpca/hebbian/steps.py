@@ -5,10 +5,9 @@ All algorithms of the family change their weights, r rows S in some basis, by
     S <- T S + w x^T
 
 for a sample x, where the r x r matrix T and the vector w depend on y = S x and on nothing else
-that is large. So b steps in a row amount to S <- Theta S + W X_b, and all that the steps need to
-know are the products S X_b^T and X_b X_b^T. `hebbian_steps` turns these into Theta and W by b
-small steps; the rest is matrix multiplication. It is the same algorithm, step by step, not an
-approximation of it by mini-batches.
+that is large. So b steps in a row amount to S <- Theta S + W X_b, and all that they need to know
+are the products S X_b^T and X_b X_b^T, which `hebbian_steps` turns into Theta and W by b small
+steps. It is the same algorithm, step by step, not an approximation of it by mini-batches.
 
 - For the generalised Hebbian algorithm (GHA) and Oja's rule, S = W are the weights.
 - For the kernel Hebbian algorithm (KHA), S = A holds expansion coefficients: x^T is the unit row
