@@ -53,7 +53,10 @@ class _Autoencoder(Coder):
 
     @fit_method
     def fit(self, X, y=None) -> Self:
-        """Learn encoder and decoder; an interrupt keeps the best iterate so far. Return self.
+        """Learn encoder and decoder; return self.
+
+        An interrupt keeps the best iterate so far: in the first epoch, the start. While the start
+        is computed, it is raised and leaves the estimator as it was.
 
         Parameters
         ----------
@@ -139,7 +142,7 @@ class _Autoencoder(Coder):
 
     def _keep(self, descent, dtype):
         """Make the model of a descent, and its curves, those of the estimator."""
-        self._coordinates, self._model = descent.coordinates, descent.model.copy(dtype)
+        self._coordinates, self._model = descent.coordinates, descent.model.fitted(dtype)
         self._n_features_out = self.n_components
         self.mean_, self.scale_ = self._coordinates.mean, self._coordinates.scale
         self.constant_ = self._coordinates.constant

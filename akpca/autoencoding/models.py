@@ -100,6 +100,10 @@ class _Model:
             total += float(np.sum(residuals * residuals, dtype=np.float64))
         return total / len(Z)
 
+    def fitted(self, dtype: np.dtype) -> _Model:
+        """Return a copy with no more than what codes and decoded samples need."""
+        return self.copy(dtype)
+
     def astype(self, dtype: np.dtype) -> _Model:
         """Return the model in another precision; itself, if it is in this one."""
         return self if self.params[0].dtype == dtype else self.copy(dtype)
@@ -249,14 +253,17 @@ class Span:
 
     def astype(self, dtype: np.dtype) -> Span:
         """Return the same span for samples of another precision."""
-        if dtype == self.basis.dtype:
+        if dtype == self.landmarks.dtype:
             return self
         other = copy(self)
-        other.landmarks, other.basis = self.landmarks.astype(dtype), self.basis.astype(dtype)
+        other.landmarks = self.landmarks.astype(dtype)
+        other.basis = None if self.basis is None else self.basis.astype(dtype)
         return other
 
     def expand(self, T: np.ndarray) -> np.ndarray:
         """Return coefficients of atoms, shape (k, n_atoms), of coordinates, shape (k, size)."""
+        if self.basis is None:  # they are coefficients already
+            return T
         r = self.basis.shape[1]
         return np.hstack([T[:, :r] @ self.basis.T, T[:, r:]])
 
@@ -399,6 +406,15 @@ class SpanModel(_Model):
         """Return a copy, in the same span."""
         span, params = self.span.astype(dtype), (p.astype(dtype) for p in self.params)
         return SpanModel(span, *params, direction=self.direction, towards=self.towards)
+
+    def fitted(self, dtype: np.dtype) -> SpanModel:
+        """Return a copy without the basis, whose m^2 numbers only descents need."""
+        model = self.copy(dtype)
+        with one_blas_thread():
+            model.params = [model.span.expand(p) for p in model.params]
+        model.span = copy(model.span)
+        model.span.basis = None
+        return model
 
     def _decoder(self, n):
         with one_blas_thread():

@@ -264,7 +264,9 @@ class Autoencoder(Coder):
 
     @fit_method
     def fit(self, X, y=None) -> Self:
-        """Learn the weights; an interrupt keeps the best so far. Return self.
+        """Learn the weights; return self.
+
+        An interrupt keeps the best so far: in the first pass, those that it has reached.
 
         Parameters
         ----------
@@ -304,6 +306,8 @@ class Autoencoder(Coder):
                 f"kept; give a smaller learning_rate than {self.learning_rate}"
             )
         except KeyboardInterrupt:
+            if not self.best_epoch_:
+                np.copyto(best, network.theta)
             warn_interrupted(f"in epoch {self.n_iter_ + 1}")
         network.theta[:] = best
         self._network = network

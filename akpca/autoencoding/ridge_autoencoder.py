@@ -56,7 +56,7 @@ class RidgeAutoencoder(Coder):
     Parameters
     ----------
     n_components : int, default=2
-        k, the size of the code.
+        k, the size of the code, at most the number of samples and that of features.
     n_centers : int, default=None
         p, the number of centres; None is half of the samples, but 1,000 for more than 2,000 and a
         tenth of more than 10,000, 3,000 at most. More centres rebuild better and take longer.
@@ -153,7 +153,10 @@ class RidgeAutoencoder(Coder):
 
     @fit_method
     def fit(self, X, y=None) -> Self:
-        """Take turns at decoder and codes; an interrupt keeps the last round. Return self.
+        """Take turns at decoder and codes; return self.
+
+        An interrupt keeps the last round, or PCA's codes in the first. Before, while the ridge is
+        chosen, it is raised and leaves the estimator as it was.
 
         Parameters
         ----------
@@ -162,6 +165,11 @@ class RidgeAutoencoder(Coder):
         """
         X = validate_data(self, X, ensure_min_samples=2, **SAMPLES)
         rng, k = check_random_state(self.random_state), self.n_components
+        if k > min(X.shape):
+            raise ValueError(
+                f"n_components={k} must not be more than {min(X.shape)}, the smaller one of "
+                f"n_samples={len(X)} and n_features={X.shape[1]}"
+            )
         coordinates, Z = Coordinates.measured(X, offset=True)
         coordinates, Z = replace(coordinates, constant=0.0), np.ascontiguousarray(Z[:, :-1])
         with one_blas_thread():
@@ -212,8 +220,6 @@ class RidgeAutoencoder(Coder):
                 aim = np.tile(Z, (len(copies) // len(Z), 1))
                 state = self._next_turn(state, copies, aim, axes, rng)
         except KeyboardInterrupt:
-            if not self.n_iter_:
-                raise
             warn_interrupted(f"in round {min(self.n_iter_ + 1, self.n_rounds)}")
             del self.loss_curve_[self.n_iter_ + 1 :]
         self._model = self._finished(*state, axes, rng)
@@ -227,10 +233,7 @@ class RidgeAutoencoder(Coder):
         """Return the model of samples whose codes are known, with a decoder to what they aim at."""
         with one_blas_thread():
             # turn codes so that the first ones tell most, as those of PCA, and have its units
-            moments = Y.T @ aim / len(Y)
-            fewer = max(len(moments) - moments.shape[1], 0)  # features than components
-            moments = np.pad(moments, ((0, 0), (0, fewer)))
-            left, spreads, right = linalg.svd(moments, full_matrices=False)
+            left, spreads, right = linalg.svd(Y.T @ aim / len(Y), full_matrices=False)
             left *= np.where(np.abs(right).max(axis=1) > right.max(axis=1), -1, 1)
             Y = Y @ left
         spreads = np.maximum(spreads, LEAST_RIDGE * max(spreads[0], np.finfo(Y.dtype).tiny))
