@@ -97,9 +97,8 @@ class Coordinates:
     """z = (axes^T (x - mean) / scale, constant / scale).
 
     The mean (d,) has the precision of the samples, and `scale` is the root mean squared norm of the
-    samples after centring. Without an offset, mean and `constant` are 0, and there is no last
-    coordinate. Axes (d, r) have orthonormal columns, and `variances` (r,) are the mean squares of
-    normalised samples along them; None are the features themselves.
+    centred samples. Without an offset, mean and `constant` are 0, and there is no last coordinate.
+    Along the orthonormal axes (d, r), or features if None, samples have the `variances` (r,).
     """
 
     mean: np.ndarray
@@ -158,11 +157,7 @@ class Coordinates:
     def corrupted(
         self, Z: np.ndarray, noise: float | Callable | None, rng: np.random.RandomState
     ) -> np.ndarray:
-        """Return normalised samples with noise that is given in the units of X.
-
-        A number is the standard deviation of Gaussian noise; a function gets samples in the units
-        of X and `rng`, and returns noisy ones.
-        """
+        """Return normalised samples with noise, which is in the units of X: see `AKPCA`."""
         if not noise:
             return Z
         X = self.backward(Z)

@@ -1,17 +1,15 @@
 """The two models: matrices A_j and B_j that are free, or sums over some of the samples.
 
 Both encode a normalised sample z by y_j = z^T A_j z and decode y by the leading eigenpair of
-M(y) = sum_j y_j B_j, plus a constant matrix B_0 with an offset. `DenseModel` holds k symmetric
-matrices as one array of shape (D, k, D), so that products of a batch with all of them are one
-matrix multiplication. `SpanModel` has A_j = sum_i h_ji z_i z_i^T and B_j = sum_i g_ji z_i z_i^T,
-where the z_i are the m landmarks: 2 k m numbers, whatever d is. The code is y = H k(x), where
-k(x)_i = (z_i.x)^2, and
+M(y) = sum_j y_j B_j, plus a constant matrix B_0 with an offset. `DenseModel` holds matrices as one
+array of shape (D, k, D): products of a batch with all of them are one multiplication. `SpanModel`
+has A_j = sum_i h_ji z_i z_i^T and B_j = sum_i g_ji z_i z_i^T of the landmarks z_i. The code is
+y = H k(x), where k(x)_i = (z_i.x)^2, and
 
     M w = Z^T (zeta * (Z w)),  zeta = G^T y,
 
-is two matrix products for a whole batch, so that no d x d matrix is formed in training. H and G
-are badly conditioned, since the z_i z_i^T are nearly parallel; the parameters are therefore
-coordinates in an orthonormal basis of their span.
+so that no d x d matrix is formed in training. H and G are badly conditioned, since the z_i z_i^T
+are nearly parallel; the parameters are therefore coordinates in an orthonormal basis of their span.
 """
 
 from __future__ import annotations
@@ -34,11 +32,10 @@ from . import objectives
 
 __all__ = ["DenseModel", "Span", "SpanModel"]
 
-# From so many components on it is cheaper to form M once for a batch, which makes products cheaper
-# by a factor of about k / 3; in training, where there are about ten products, and in decoding.
+# Components from which on it is cheaper to form M for a batch: in training, of ten products, and in
+# decoding.
 FORM_IN_TRAINING, FORM_IN_DECODING = 12, 3
-# Numbers in the matrices M of a block, 32 MB in float64; most that may be formed in training; and
-# most in the B_j of a span for decoding.
+# Numbers in the matrices M of a block; most that are formed in training, and of B_j of a span.
 BLOCK_SIZE, FORMED_SIZE, FORMED_SPAN_SIZE = 2**22, 2**26, 2**24
 # Samples that are encoded at a time, and from which kernel PCA is computed, at most.
 ENCODED_ROWS, START_SAMPLES = 200, 5000
@@ -54,12 +51,11 @@ Gradients = tuple[np.ndarray, list[np.ndarray], np.ndarray]
 class _Model:
     """What the models share: decoding in blocks of rows.
 
-    Each has its own `start`, `encode`, `gradients`, `matrices` and `copy`. Optimisers change the
-    `params`, encoder and decoder, in place. Eigenvector iterations start at `direction`, shape
-    (D,), and decoded samples have a positive product with `towards`, shape (D,) or (1,). Both are
-    the axis of the constant coordinate, if samples have one besides their `n_axes`; else None is
-    the sum of the axes. `root_size` is the root of the number of entries of a component, and
-    `flops` counts the operations of a product, per sample.
+    Optimisers change the `params`, encoder and decoder, in place. Eigenvector iterations start at
+    `direction`, shape (D,), and decoded samples have a positive product with `towards`, shape (D,)
+    or (1,): the axis of the constant coordinate, if samples have one besides their `n_axes`; else
+    None is the sum of the axes. `root_size` is the root of the number of entries of a component,
+    and `flops` counts the operations of a product, per sample.
     """
 
     root_size: float
@@ -75,8 +71,7 @@ class _Model:
     def decode(self, Y: np.ndarray, tol: float | None = None, *, unit: float = 1.0) -> Blocks:
         """Yield rows, the samples g(y / unit) of codes, and lambda_2 / lambda_1 of each.
 
-        The eigenproblem of a code is that of M(y) divided by the size of y, if that is above the
-        unit, so that codes may be as large as their precision can hold.
+        A code above the unit is divided by its size, so that it may be as large as can be.
         """
         product, block, flops = self._decoder(len(Y))
         direction, towards = self.direction.astype(Y.dtype), self.towards.astype(Y.dtype)
@@ -99,10 +94,6 @@ class _Model:
             residuals = Z_hat[:, : self.n_axes] - targets[rows, : self.n_axes]
             total += float(np.sum(residuals * residuals, dtype=np.float64))
         return total / len(Z)
-
-    def fitted(self, dtype: np.dtype) -> _Model:
-        """Return a copy with no more than what codes and decoded samples need."""
-        return self.copy(dtype)
 
     def astype(self, dtype: np.dtype) -> _Model:
         """Return the model in another precision; itself, if it is in this one."""
@@ -130,12 +121,11 @@ class DenseModel(_Model):
     ) -> DenseModel:
         """Return PCA with an offset, uncentred degree-2 kernel PCA without, or random matrices.
 
-        Without an offset, A_j = B_j = sum_i alpha_ij z_i z_i^T is the j-th component of kernel PCA,
-        of Frobenius norm 1. With one, let c be the constant coordinate of samples, e its axis and
-        a_j the principal axes: A_j = sqrt(2) sym(a_j e^T) gives the code y_j = sqrt(2) c a_j.x,
-        B_j = gamma A_j, and B_0 = c^2 e e^T, where gamma makes the decoder's answer, a multiple of
-        PCA's, come nearest to it. Where samples have fewer than k components, the rest of B is 0
-        and that of A random.
+        Without an offset, A_j = B_j = sum_i alpha_ij z_i z_i^T are components of kernel PCA, of
+        Frobenius norm 1. With one, c is the constant coordinate, e its axis, a_j are principal
+        axes, A_j = sqrt(2) sym(a_j e^T), so that y_j = sqrt(2) c a_j.x, B_j = gamma A_j, and
+        B_0 = c^2 e e^T; gamma makes the answer, a multiple of PCA's, come nearest to it. Where
+        there are fewer than k components, the rest of B is 0 and that of A random.
         """
         rng, D = check_random_state(random_state), Z.shape[1]
         options = {"direction": None if offset else Z.mean(axis=0), "towards": towards}
@@ -204,9 +194,9 @@ class DenseModel(_Model):
         dB = (dB + dB.transpose(2, 1, 0)) / 2
         return losses, [dA, dB], V
 
-    def matrices(self, T: np.ndarray) -> np.ndarray:
-        """Return one of the `params` as matrices, shape (k, D, D)."""
-        return T.transpose(1, 0, 2)
+    def matrices(self, i: int) -> np.ndarray:
+        """Return encoder, 0, or decoder, 1, as matrices, shape (k, D, D)."""
+        return self.params[i].transpose(1, 0, 2)
 
     def copy(self, dtype: np.dtype) -> DenseModel:
         """Return a copy with exactly symmetric matrices, which steps leave only nearly so."""
@@ -214,6 +204,8 @@ class DenseModel(_Model):
         A, B = (A + A.transpose(2, 1, 0)) / 2, (B + B.transpose(2, 1, 0)) / 2
         A, B = A.astype(dtype), B.astype(dtype)
         return DenseModel(A, B, direction=self.direction, towards=self.towards)
+
+    fitted = copy
 
     def _decoder(self, n):
         """Return what makes products of n codes, how many rows at a time, and flops of one."""
@@ -229,12 +221,12 @@ class Span:
 
     The landmarks z_i, shape (m, d), are without the constant coordinate e that samples have if
     `constant` is true. The span then also holds linear and constant terms, so that PCA stays within
-    reach: sqrt(2) sym(e_r e^T) for every other axis e_r, and e e^T. These are orthonormal, and
-    orthogonal to the z_i z_i^T; all are the `n_atoms` atoms, which span `size` dimensions.
+    reach: sqrt(2) sym(e_r e^T) for every other axis e_r, and e e^T, all orthonormal. With the
+    z_i z_i^T, these are the `n_atoms` atoms, which span `size` dimensions.
 
     The `basis`, shape (m, r), is U Lambda^(-1/2) of those eigenpairs of the kernel matrix, with
-    entries (z_i.z_j)^2, that are above rounding. Features that never vary, according to `varies`,
-    shape (d,), get no terms: Adam would follow their gradients, which are nothing but rounding.
+    entries (z_i.z_j)^2, that are above rounding; None if parameters are coefficients of atoms.
+    Features that never vary, by `varies`, shape (d,), get no terms: gradients would be rounding.
     """
 
     def __init__(self, landmarks: np.ndarray, *, constant: bool, varies=None) -> None:
@@ -398,9 +390,9 @@ class SpanModel(_Model):
         dH = (G_atoms[:k] @ D.T) @ K
         return losses, [span.coordinates(dH), span.coordinates(dG)], V
 
-    def matrices(self, T: np.ndarray) -> np.ndarray:
-        """Return one of the `params` as matrices, shape (k, D, D)."""
-        return self.span.forms(T)
+    def matrices(self, i: int) -> np.ndarray:
+        """Return encoder, 0, or decoder, 1, as matrices, shape (k, D, D)."""
+        return self.span.forms(self.params[i])
 
     def copy(self, dtype: np.dtype) -> SpanModel:
         """Return a copy, in the same span."""

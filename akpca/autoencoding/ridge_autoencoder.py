@@ -50,8 +50,8 @@ class RidgeAutoencoder(Coder):
     that is rebuilt most like x. `fit` begins with PCA and takes turns: a decoder for the codes,
     then codes for the decoder. Neither is left to the other's mistakes.
 
-    The kind of method is old: see the references. Encoding is its price: with 1,000 or 3,000
-    centres the search takes some 70 or 200 us a sample, where a network takes 2.5.
+    The kind of method is old. Its price is encoding: with 1,000 or 3,000 centres the search takes
+    some 70 or 200 us a sample, where a network takes 2.5.
 
     Parameters
     ----------
@@ -64,12 +64,10 @@ class RidgeAutoencoder(Coder):
         Penalty of the weights of centres, in units of the variance of all kernel values. None
         chooses it on samples held out, also infinity, which is PCA.
     n_rounds : int, default=12
-        Turns, on at most 8,000 samples. More rounds rebuild better and take longer: half as many
-        take three quarters of the time and leave a fiftieth more of the error.
+        Turns, on at most 8,000 samples. Half as many take three quarters of the time and leave a
+        fiftieth more of the error.
     noise : float or callable, default=None
-        Take all that is encoded to be noisy, and clean it first: see the notes. A number is the
-        standard deviation of Gaussian noise, in the units of X; a function gets samples and a
-        ``RandomState`` and returns noisy samples.
+        Take all that is encoded to be noisy, as in `AKPCA`, and clean it first: see the notes.
     random_state : int, RandomState instance or None, default=None
         Of the centres, the samples of the rounds and those held out, and noise.
     verbose, callback
@@ -89,7 +87,6 @@ class RidgeAutoencoder(Coder):
         Mean ||g(y) - x||^2 of the samples of the rounds, with PCA and after each round.
     n_iter_ : int
         Number of rounds.
-    n_features_in_, feature_names_in_
 
     See Also
     --------
@@ -100,12 +97,11 @@ class RidgeAutoencoder(Coder):
     -----
     Codes do not correlate, and their standard deviations have the units of X; the first ones tell
     most. The set of all g(y) may be folded: near samples mostly, but not always, have near codes.
-    Arithmetic is in double precision if there are at most 1,000 samples, else in single.
 
-    With noise, x~ in place of x, the model learns x^ = E[x | x~], since the best autoencoder of
-    noisy samples is that of x^: see :mod:`akpca.autoencoding.cleaning`. Rounds are on clean
-    samples, and the last decoder is a regression of these on the codes of cleaned ones, so that it
-    knows what cleaning gets wrong. That takes two to four times as long as without noise.
+    With noise, x~ in place of x, the model learns x^ = E[x | x~]: see
+    :mod:`akpca.autoencoding.cleaning`. Rounds are on clean samples, and the last decoder is a
+    regression of these on the codes of cleaned ones, so that it knows what cleaning gets wrong.
+    That takes two to four times as long as without noise.
 
     References
     ----------
@@ -251,11 +247,7 @@ class RidgeAutoencoder(Coder):
         return min(n // 2 if self.n_centers is None else n, most)
 
     def _choose_ridge(self, targets, rng):
-        """Return the ridge with which held-out samples are rebuilt best; inf is PCA.
-
-        Ridges are tried from the least on, as long as they help. Of few samples, each fifth is held
-        out in its turn, of many only one.
-        """
+        """Return the ridge with which held-out samples, each fifth of few, are rebuilt best."""
         k, some = self.n_components, targets[rng.permutation(len(targets))[:CHOICE_SAMPLES]]
         if len(some) - len(some) // 5 <= k + 1 or len(some) < 5:
             return np.inf
