@@ -132,10 +132,8 @@ class _Autoencoder(Coder):
 
     def _decode(self, Y):
         model = self._model.astype(Y.dtype)
-        X_hat = np.empty((len(Y), self.n_features_in_), Y.dtype)
-        for rows, Z_hat, _ in model.decode(Y, unit=self.scale_**2):
-            X_hat[rows] = self._coordinates.backward(Z_hat, Y.dtype)
-        return X_hat
+        blocks = model.decode(Y, unit=self.scale_**2)
+        return np.vstack([self._coordinates.backward(Z_hat, Y.dtype) for _, Z_hat, _ in blocks])
 
     @property
     def encoder_(self) -> np.ndarray:
@@ -401,8 +399,7 @@ class DataSpanAKPCA(_Autoencoder):
                 landmarks = cluster_centers(Z[:, :d], m, rng)
             else:
                 landmarks = np.ascontiguousarray(Z[rng.permutation(n)[:m], :d])
-            varies = np.ptp(Z[:, :d], axis=0) > 0 if self.offset else None
+            varies = np.ptp(Z[:, :d], axis=0) > 0 if self.offset else True
             span = Span(landmarks, constant=self.offset, varies=varies)
-            random = self.init == "random"
-            model = SpanModel.start(span, Z, k, random=random, random_state=rng)
+            model = SpanModel.start(span, Z, k, random=self.init == "random", random_state=rng)
         return coordinates, Z, model

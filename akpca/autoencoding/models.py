@@ -172,7 +172,7 @@ class DenseModel(_Model):
         d, k, _ = B.shape
         Y = _with_constant(Y, k)
         if form:
-            flat = np.ascontiguousarray(B.transpose(1, 0, 2)).reshape(k, d * d)
+            flat = B.transpose(1, 0, 2).reshape(k, d * d)
             return objectives.stacked_product((Y @ flat).reshape(-1, d, d))
         return lambda W: np.matmul(Y[:, None, :], _images(B, W))[:, 0]
 
@@ -200,9 +200,7 @@ class DenseModel(_Model):
 
     def copy(self, dtype: np.dtype) -> DenseModel:
         """Return a copy with exactly symmetric matrices, which steps leave only nearly so."""
-        A, B = self.params
-        A, B = (A + A.transpose(2, 1, 0)) / 2, (B + B.transpose(2, 1, 0)) / 2
-        A, B = A.astype(dtype), B.astype(dtype)
+        A, B = (((T + T.transpose(2, 1, 0)) / 2).astype(dtype) for T in self.params)
         return DenseModel(A, B, direction=self.direction, towards=self.towards)
 
     fitted = copy
@@ -226,13 +224,11 @@ class Span:
 
     The `basis`, shape (m, r), is U Lambda^(-1/2) of those eigenpairs of the kernel matrix, with
     entries (z_i.z_j)^2, that are above rounding; None if parameters are coefficients of atoms.
-    Features that never vary, by `varies`, shape (d,), get no terms: gradients would be rounding.
+    Features that do not vary, by `varies`, shape (d,), get no terms: gradients would be rounding.
     """
 
-    def __init__(self, landmarks: np.ndarray, *, constant: bool, varies=None) -> None:
-        m, d = landmarks.shape
-        if varies is not None:
-            landmarks = landmarks * varies
+    def __init__(self, landmarks: np.ndarray, *, constant: bool, varies=True) -> None:
+        (m, d), landmarks = landmarks.shape, landmarks * varies
         self.landmarks, self.constant, self.varies = landmarks, constant, varies
         K = landmarks.astype(np.float64)
         K = (K @ K.T) ** 2
@@ -272,8 +268,7 @@ class Span:
         ZP *= ZP if P is V else V[:, :d] @ self.landmarks.T
         if self.constant:
             S[:, m:-1] = ROOT_HALF * (P[:, :d] * V[:, d:] + P[:, d:] * V[:, :d])
-            if self.varies is not None:
-                S[:, m:-1] *= self.varies
+            S[:, m:-1] *= self.varies
             S[:, -1] = P[:, d] * V[:, d]
         return S
 
@@ -335,7 +330,7 @@ class Span:
         """Return PCA as rows of coordinates, and gamma: see `DenseModel.start`."""
         axes, gamma = _principal(X, k, random_state)
         inner = np.zeros((axes.shape[1], self.n_atoms), X.dtype)  # orthogonal to the z_i z_i^T
-        inner[:, len(self.landmarks) : -1] = axes.T if self.varies is None else axes.T * self.varies
+        inner[:, len(self.landmarks) : -1] = axes.T * self.varies
         return self.coordinates(inner), gamma
 
 
@@ -356,7 +351,9 @@ class SpanModel(_Model):
     ) -> SpanModel:
         """Return PCA, if the span has linear terms, kernel PCA within the span, or random rows."""
         rng = check_random_state(random_state)
-        H, G = (_random_rows(k, span.size, Z.dtype, rng) for _ in range(2))
+        H, G = rng.standard_normal((2, k, span.size)).astype(Z.dtype)
+        for T in (H, G):
+            T /= np.maximum(np.linalg.norm(T, axis=1, keepdims=True), np.finfo(T.dtype).tiny)
         if not random:
             rows, gamma = span.pca(Z, k, rng) if span.constant else (span.kpca(Z, k, rng), 1)
             H[: len(rows)], G[: len(rows)] = rows, gamma * rows
@@ -460,9 +457,3 @@ def _random_symmetric(d, k, dtype, rng):
     A = rng.standard_normal((d, k, d)).astype(dtype)
     A += A.transpose(2, 1, 0)
     return A / np.sqrt(np.sum(A * A, axis=(0, 2), keepdims=True))
-
-
-def _random_rows(k, size, dtype, rng):
-    """Return k random vectors of norm 1 as rows."""
-    T = rng.standard_normal((k, size)).astype(dtype)
-    return T / np.maximum(np.linalg.norm(T, axis=1, keepdims=True), np.finfo(dtype).tiny)

@@ -289,13 +289,11 @@ class RidgeAutoencoder(Coder):
         return model.encode(Z, ENCODING_STEPS) * (model.spreads * self.scale_)
 
     def _decode(self, Y):
-        model, X_hat = self._model, np.empty((len(Y), self.n_features_in_), Y.dtype)
+        model, backward = self._model, self._coordinates.backward
         codes = (Y / (model.spreads * self.scale_)).astype(model.spreads.dtype)
         with one_blas_thread():
-            for rows in gen_batches(len(Y), SEARCH_ROWS):
-                Z = model.decoder.decode(codes[rows])
-                X_hat[rows] = self._coordinates.backward(Z, Y.dtype)
-        return X_hat
+            blocks = (model.decoder.decode(codes[r]) for r in gen_batches(len(Y), SEARCH_ROWS))
+            return np.vstack([backward(Z, Y.dtype) for Z in blocks])
 
     @property
     def centers_(self) -> np.ndarray:
