@@ -700,8 +700,9 @@ def test_bad_data_is_refused(model, digits):
         model.inverse_transform(X)
     with pytest.raises(ValueError, match="64 features"):
         model.transform(X[:, 1:])
-    with pytest.raises(ValueError, match="scale X down"):
-        model.transform(1e308 * np.sign(X))
+    for method, size in ((model.transform, 1e308), (model.score_samples, 1e200)):
+        with pytest.raises(ValueError, match="scale X down"):
+            method(size * np.sign(X))
     np.testing.assert_array_equal(model.transform(X), codes)
 
 
@@ -734,11 +735,13 @@ def test_training_on_noise_denoises(model, speckle, digits):
 @over(ONE_EACH)
 @pytest.mark.parametrize("spoil", [lambda X, rng: X[:, :2], lambda X, rng: X * np.nan])
 def test_noise_that_breaks_samples_is_refused(model, spoil, digits):
-    """Whether their shape or their values; and strings, which were names of noise."""
+    """Their shape, their values, or a size that overflows; and strings, once names of noise."""
     with pytest.raises(ValueError, match="noise must return finite samples of the shape it gets"):
         model.set_params(noise=spoil).fit(digits[0][:50])
     with pytest.raises(ValueError, match="noise"):
         model.set_params(noise="gaussian").fit(digits[0][:50])
+    with pytest.raises(ValueError, match=r"noise=1e\+200 is too large for X of scale"):
+        model.set_params(noise=1e200).fit(digits[0][:50])
 
 
 BAD = [
