@@ -176,12 +176,11 @@ class AKPCA(_Autoencoder):
     """Autoencoding kernel PCA: f(x)_j = z^T A_j z, g(y) = sqrt(lambda) v of B_0 + sum_j y_j B_j.
 
     Here (lambda, v) is the leading eigenpair, and A_j and B_j are symmetric matrices, learned by
-    descent. With an offset, z = (x - mean, c) has a constant last coordinate, so that codes have
-    linear terms besides quadratic ones, and g takes the sign that makes the last coordinate
-    positive. Without one, z is x itself and B_0 = 0; that form can't tell x from -x, and is for
-    non-negative samples. ``AKPCA(k, objective="spectral", offset=False)`` is the method of the
-    report, but for the optimiser and the start; the gradient of 'reconstruction' and the offset are
-    additions of this package.
+    descent. With an offset, z = (x - mean, c) has a constant last coordinate, which is positive in
+    g, so that codes have linear terms besides quadratic ones. Without one, z is x itself and
+    B_0 = 0; that form can't tell x from -x, and is for non-negative samples.
+    ``AKPCA(k, objective="spectral", offset=False)`` is the method of the report, but for the
+    optimiser and the start; the rest are additions of this package.
 
     Parameters
     ----------
@@ -195,8 +194,8 @@ class AKPCA(_Autoencoder):
     init : {'auto', 'random'}, default='auto'
         The start: PCA, or uncentred degree-2 kernel PCA without an offset; or random matrices.
     n_epochs : int, default=None
-        Passes over the samples; None is 14 for 3,000 samples and proportional to n^(-2/3) for
-        others, but between 4 and 100. With 0, the model is the start.
+        Passes over the samples; None is 14 (3,000 / n)^(2/3), between 4 and 100. With 0, the model
+        is the start.
     learning_rate : float, default=0.5
         The largest step of Adam, in units of the root mean squared entry of a component of norm 1;
         it falls to 0 as half a cosine.

@@ -66,7 +66,7 @@ class Network:
                 part[:] = rng.uniform(-1, 1, part.shape) / np.sqrt(len(W))
 
     def run(self, H: np.ndarray, first: int = 0, last: int | None = None) -> list[np.ndarray]:
-        """Return H and what the layers from `first` up to `last` make of it, one after another."""
+        """Return H and what the layers from `first` to `last` make of it, one after another."""
         outputs, layers = [H], self.layers
         for i, (W, b) in enumerate(layers[first:last], start=first + 1):
             H = H @ W + b
@@ -86,11 +86,11 @@ class Network:
         return np.maximum(H, 0) + (np.exp(np.minimum(H, 0)) - 1)
 
     def _slope(self, H):
-        """Return s'(a) by h = s(a): 1 - h^2 for tanh, 1 or h + 1 for ELU."""
+        """Return s'(a) by h = s(a)."""
         return 1 - H * H if self.activation == "tanh" else np.minimum(H, 0) + 1
 
     def _bend(self, H):
-        """Return s''(a) by h = s(a): -2 h (1 - h^2) for tanh, 0 or h + 1 for ELU."""
+        """Return s''(a) by h = s(a)."""
         return -2 * H * (1 - H * H) if self.activation == "tanh" else np.where(H < 0, H + 1, 0)
 
     def gradient(
@@ -169,8 +169,8 @@ class Autoencoder(Coder):
     noise : float or callable, default=None
         As in `AKPCA`: a denoising autoencoder.
     sparsity : float, default=0.0
-        Weight of the mean of |y_j|, beside the mean squared error of (x - mean_) / scale_: a
-        sparse autoencoder, most of whose code is about 0 for any one sample.
+        Weight of the mean of |y_j|, beside the mean squared error of (x - mean_) / scale_: most of
+        a sparse code is about 0.
     contraction : float, default=0.0
         Weight of the mean of ||dy_j/dx||^2: a contractive autoencoder, whose code changes little
         with x. It takes k times as long. `weight_decay` prevents that small weights in the encoder
@@ -201,9 +201,8 @@ class Autoencoder(Coder):
 
     References
     ----------
-    Hinton and Salakhutdinov, "Reducing the dimensionality of data with neural networks",
-    Science 313, 2006. Rifai, Vincent, Muller, Glorot and Bengio, "Contractive auto-encoders",
-    ICML 2011.
+    Hinton and Salakhutdinov, "Reducing the dimensionality of data with neural networks", Science
+    313, 2006. Rifai et al., "Contractive auto-encoders", ICML 2011.
 
     Examples
     --------

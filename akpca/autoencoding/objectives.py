@@ -42,8 +42,7 @@ SPECTRAL_STEPS, RECONSTRUCTION_STEPS, CG_STEPS = 4, 6, 4
 DENSE_SIZE = 48
 # Columns of a Lanczos basis before it restarts, and of those that stay.
 CYCLE, KEPT = 14, 4
-# A leading eigenvalue below this part of ||x||^2 is taken for that in the derivative, which else
-# grows without bound.
+# The least leading eigenvalue in the derivative, which else has no bound, relative to ||x||^2.
 SMALL = 1e-4
 
 

@@ -24,14 +24,13 @@ from .ridge import LEAST_RIDGE, SEARCH_ROWS, RidgeDecoder, nearest, solve
 
 __all__ = ["RidgeAutoencoder"]
 
-# Gradient steps in a round, and to the code of a new sample: 16 gain .0007 of PCA's error at most.
+# Gradient steps in a round, and to the code of a new sample.
 ROUND_STEPS, ENCODING_STEPS = 4, 8
-# Samples of the rounds, at most: with 5,000 instead, errors of 35,000 digits are .01 larger.
+# Samples of the rounds, at most.
 ROUND_SAMPLES = 8000
 # Axes along which codes are searched for, at least: 60 instead of 100 cost .002 to .007.
 SEARCHED_AXES = 100
-# Penalties of weights, in units of the variance of all kernel values, from which held-out samples
-# choose, and infinity, which is PCA.
+# Penalties of weights from which held-out samples choose, and infinity, which is PCA.
 RIDGES = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 20.0)
 # Samples, of which a fifth is held out, and rounds of that choice.
 CHOICE_SAMPLES, CHOICE_ROUNDS = 2000, 3
@@ -105,8 +104,7 @@ class RidgeAutoencoder(Coder):
 
     References
     ----------
-    Meinicke, Unsupervised learning in a generalized regression framework, 2000. Memisevic,
-    Unsupervised kernel regression for nonlinear dimensionality reduction, 2003. Lawrence, Gaussian
+    Meinicke, Unsupervised learning in a generalized regression framework, 2000. Lawrence, Gaussian
     process latent variable models for visualisation of high dimensional data, NIPS 2004.
     Carreira-Perpinan and Lu, Dimensionality reduction by unsupervised regression, CVPR 2008.
 
@@ -194,8 +192,7 @@ class RidgeAutoencoder(Coder):
         self.n_iter_ = 0
         bar = progress_bar(range(1, self.n_rounds + 1), shown=self.verbose, desc="RidgeAutoencoder")
         start = np.pad(part[:, :k], ((0, 0), (0, max(k - part.shape[1], 0))))
-        # what is seen of samples, its codes and what these are to be decoded to, in one assignment:
-        # an interrupt may come between two
+        # what is seen, its codes and what these should become: as one, for an interrupt between two
         state = Z[few], _standardised(start), Z[few]
         try:
             for number in bar:
