@@ -66,6 +66,7 @@ def fit_method(method: Method) -> Method:
     `fit` starts from an estimator without the attributes of earlier fits, unless its `warm_start`
     is true; `partial_fit` has them. If anything is raised, all attributes are what they were
     before. A method must therefore not change the arrays and objects of an earlier fit in place.
+    It sees NumPy's scalars among the parameters as Python's numbers, which do not overflow.
     """
 
     @wraps(method)
@@ -76,12 +77,14 @@ def fit_method(method: Method) -> Method:
             if method.__name__ == "fit" and not getattr(self, "warm_start", False):
                 for name in fitted:
                     vars(self).pop(name, None)
-            others = vars(self).keys() - set(fitted)
+            others, rules = vars(self).keys() - set(fitted), self._parameter_constraints
             if not get_config()["skip_parameter_validation"]:
                 # `_validate_params` takes twice as long: it inspects the signature for their names
-                rules, name = self._parameter_constraints, type(self).__name__
-                validate_parameter_constraints(rules, vars(self), caller_name=name)
+                validate_parameter_constraints(rules, vars(self), caller_name=type(self).__name__)
+            scalars = {p: before[p] for p in rules if isinstance(before.get(p), np.generic)}
+            vars(self).update((p, value.item()) for p, value in scalars.items())
             result = method(self, *args, **kwargs)
+            vars(self).update(scalars)
             setattr(self, FITTED, tuple(sorted(vars(self).keys() - others)))
             return result
         except BaseException:  # an interrupt as well

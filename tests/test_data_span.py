@@ -3,6 +3,7 @@
 What it shares with the other estimators of its room is in `test_autoencoding`.
 """
 
+import pickle
 import tracemalloc
 
 import numpy as np
@@ -219,6 +220,20 @@ def test_no_matrix_of_features_is_formed(offset, objective):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < d * d * np.dtype(np.float64).itemsize / 2
+
+
+@by_offset
+def test_a_pickle_holds_what_codes_and_their_decoding_need(offset, digits):
+    """Landmarks and two coefficients for each and each component, not the basis of the span; what
+    comes back says the same, in either precision."""
+    X = digits[0]
+    model = DataSpanAKPCA(3, offset=offset, n_epochs=1, random_state=0).fit(X)
+    needed = model.landmarks_.nbytes + model.encoder_coef_.nbytes + model.decoder_coef_.nbytes
+    assert len(pickle.dumps(model)) < 1.5 * needed
+    again = pickle.loads(pickle.dumps(model))
+    for part in (X, X.astype(np.float32)):
+        np.testing.assert_array_equal(rebuilt(again, part), rebuilt(model, part))
+        np.testing.assert_allclose(rebuilt(model, part), rebuilt(model, X), atol=1e-3)
 
 
 @by_objective

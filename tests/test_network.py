@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from akpca import Autoencoder, load_dataset, pca, reconstruction_error
 from akpca.autoencoding.network import Network
+from akpca.autoencoding.optimizers import Adam
 
 DIGITS = load_dataset("digits").X / 16
 
@@ -110,3 +111,22 @@ def test_divergence_is_reported_and_the_best_weights_are_kept(learning_rate):
     with pytest.warns(ConvergenceWarning, match="smaller learning_rate"):
         model.fit(X)
     assert reconstruction_error(X, rebuilt(model, X)) < 2 * np.mean(np.sum(X**2, axis=1))
+
+
+def test_an_interrupt_of_the_first_pass_keeps_the_weights_that_it_has_reached(monkeypatch):
+    """Not those of the start, which are random."""
+    X = np.random.default_rng(0).standard_normal((1500, 5)) * [9, 1, 1, 1, 1]
+    step, seen = Adam.step, []
+
+    def interrupted(self, *args):
+        seen.append(args)
+        if len(seen) == 12:
+            raise KeyboardInterrupt
+        step(self, *args)
+
+    monkeypatch.setattr(Adam, "step", interrupted)
+    model = Autoencoder(2, hidden_layer_sizes=(), learning_rate=0.05, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="interrupted in epoch 1"):
+        model.fit(X)
+    assert model.n_iter_ == model.best_epoch_ == 0
+    assert reconstruction_error(X, rebuilt(model, X)) < 0.8 * np.mean(np.sum(X**2, axis=1))

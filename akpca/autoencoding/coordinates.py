@@ -75,10 +75,13 @@ class Coder(Encoder):
 
     def score_samples(self, X) -> np.ndarray:
         """Return minus the squared error of each sample, (n_new,); the lower, the more abnormal."""
+
+        def score(X):
+            rest = X - self._decode(self._finite(self._encode, X))
+            return -row_norms(rest, squared=True)
+
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **SAMPLES)
-        rest = X - self._finite(self._decode, self._finite(self._encode, X))
-        return -row_norms(rest, squared=True)
+        return self._finite(score, validate_data(self, X, reset=False, **SAMPLES))
 
     def _finite(self, method, X):
         """Return what a method makes of X in its precision; refuse X if that can't hold it."""
@@ -97,9 +100,8 @@ class Coordinates:
     """z = (axes^T (x - mean) / scale, constant / scale).
 
     The mean (d,) has the precision of the samples, and `scale` is the root mean squared norm of the
-    samples after centring. Without an offset, mean and `constant` are 0, and there is no last
-    coordinate. Axes (d, r) have orthonormal columns, and `variances` (r,) are the mean squares of
-    normalised samples along them; None are the features themselves.
+    centred samples. Without an offset, mean and `constant` are 0, and there is no last coordinate.
+    Along the orthonormal axes (d, r), or features if None, samples have the `variances` (r,).
     """
 
     mean: np.ndarray
@@ -122,9 +124,9 @@ class Coordinates:
         scale, limits = float(np.sqrt(total / len(X))), np.finfo(X.dtype)
         if not scale**2 < float(limits.max):
             raise ValueError(f"X is too large: {X.dtype} can't hold the squares of its entries")
-        # what rounding leaves of samples that do not vary is no scale
+        # what rounding leaves of samples that do not vary is no scale, or it is large
         if scale <= 4 * np.sqrt(X.shape[1]) * float(limits.eps) * np.abs(mean).max():
-            scale = 1.0
+            scale = max(1.0, scale)
         # a square that vanishes in the precision of the samples is no scale either
         scale = scale if scale**2 > float(limits.tiny) else 1.0
         found = cls(mean.astype(X.dtype), scale)
@@ -158,15 +160,13 @@ class Coordinates:
     def corrupted(
         self, Z: np.ndarray, noise: float | Callable | None, rng: np.random.RandomState
     ) -> np.ndarray:
-        """Return normalised samples with noise that is given in the units of X.
-
-        A number is the standard deviation of Gaussian noise; a function gets samples in the units
-        of X and `rng`, and returns noisy ones.
-        """
+        """Return normalised samples with noise, which is in the units of X: see `AKPCA`."""
         if not noise:
             return Z
         X = self.backward(Z)
         if not callable(noise):
+            if noise > 1e9 * self.scale:  # whose squares overflow in single precision
+                raise ValueError(f"noise={noise} is too large for X of scale {self.scale:.3g}")
             return self.forward(X + noise * rng.standard_normal(X.shape), Z.dtype)
         shape, X = X.shape, np.asarray(noise(X, rng))
         if X.shape != shape or not np.isfinite(X).all():

@@ -51,9 +51,38 @@ class _Autoencoder(Coder):
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
     }
 
+    @moved(GONE)
+    def __init__(
+        self,
+        n_components=2,
+        *,
+        objective="reconstruction",
+        offset=True,
+        init="auto",
+        n_epochs=None,
+        learning_rate=0.5,
+        noise=None,
+        random_state=None,
+        verbose=False,
+        callback=None,
+    ) -> None:
+        self.n_components = n_components
+        self.objective = objective
+        self.offset = offset
+        self.init = init
+        self.n_epochs = n_epochs
+        self.learning_rate = learning_rate
+        self.noise = noise
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
     @fit_method
     def fit(self, X, y=None) -> Self:
-        """Learn encoder and decoder; an interrupt keeps the best iterate so far. Return self.
+        """Learn encoder and decoder; return self.
+
+        An interrupt keeps the best iterate so far: in the first epoch, the start. While the start
+        is computed, it is raised and leaves the estimator as it was.
 
         Parameters
         ----------
@@ -103,10 +132,8 @@ class _Autoencoder(Coder):
 
     def _decode(self, Y):
         model = self._model.astype(Y.dtype)
-        X_hat = np.empty((len(Y), self.n_features_in_), Y.dtype)
-        for rows, Z_hat, _ in model.decode(Y, unit=self.scale_**2):
-            X_hat[rows] = self._coordinates.backward(Z_hat, Y.dtype)
-        return X_hat
+        blocks = model.decode(Y, unit=self.scale_**2)
+        return np.vstack([self._coordinates.backward(Z_hat, Y.dtype) for _, Z_hat, _ in blocks])
 
     @property
     def encoder_(self) -> np.ndarray:
@@ -122,15 +149,11 @@ class _Autoencoder(Coder):
     def decoder_offset_(self) -> np.ndarray:
         """B_0, shape (D, D)."""
         if not self.constant_:
-            return np.zeros((self.n_features_in_, self.n_features_in_), self._dtype)
-        return self._matrices(1)[-1] * self._dtype.type(self.scale_**2)
+            return np.zeros((self.n_features_in_, self.n_features_in_), self.mean_.dtype)
+        return self._matrices(1)[-1] * self.mean_.dtype.type(self.scale_**2)
 
     def _matrices(self, i):
-        return self._coordinates.matrices(self._model.matrices(self._model.params[i]))
-
-    @property
-    def _dtype(self):
-        return self._model.params[0].dtype
+        return self._coordinates.matrices(self._model.matrices(i))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -139,7 +162,7 @@ class _Autoencoder(Coder):
 
     def _keep(self, descent, dtype):
         """Make the model of a descent, and its curves, those of the estimator."""
-        self._coordinates, self._model = descent.coordinates, descent.model.copy(dtype)
+        self._coordinates, self._model = descent.coordinates, descent.model.fitted(dtype)
         self._n_features_out = self.n_components
         self.mean_, self.scale_ = self._coordinates.mean, self._coordinates.scale
         self.constant_ = self._coordinates.constant
@@ -153,42 +176,39 @@ class AKPCA(_Autoencoder):
     """Autoencoding kernel PCA: f(x)_j = z^T A_j z, g(y) = sqrt(lambda) v of B_0 + sum_j y_j B_j.
 
     Here (lambda, v) is the leading eigenpair, and A_j and B_j are symmetric matrices, learned by
-    descent. With an offset, z = (x - mean, c) has a constant last coordinate, so that codes have
-    linear terms besides quadratic ones, and g takes the sign that makes the last coordinate
-    positive. Without one, z is x itself and B_0 = 0; that form can't tell x from -x, and is for
-    non-negative samples. ``AKPCA(k, objective="spectral", offset=False)`` is the method of the
-    report, but for the optimiser and the start; the gradient of 'reconstruction' and the offset are
-    additions of this package.
+    descent. With an offset, z = (x - mean, c) has a constant last coordinate, which is positive in
+    g, so that codes have linear terms besides quadratic ones. Without one, z is x itself and
+    B_0 = 0; that form can't tell x from -x, and is for non-negative samples.
+    ``AKPCA(k, objective="spectral", offset=False)`` is the method of the report, but for the
+    optimiser and the start; the rest are additions of this package.
 
     Parameters
     ----------
     n_components : int, default=2
-        k, the size of the code, at most d (d + 1) / 2, or d (d + 3) / 2 with an offset.
+        k, the size of the code, at most d (d + 1) / 2, with an offset d more.
     objective : {'reconstruction', 'spectral'}, default='reconstruction'
         ||g(f(x)) - x||^2, (15) of the report, or the surrogate ||M - x x^T||_2, (18), which the
         report minimises (here a lower bound, by four Lanczos steps from near x).
     offset : bool, default=True
         Centre the samples and append a constant coordinate.
     init : {'auto', 'random'}, default='auto'
-        The start: PCA with an offset and uncentred degree-2 kernel PCA without, or random symmetric
-        matrices.
+        The start: PCA, or uncentred degree-2 kernel PCA without an offset; or random matrices.
     n_epochs : int, default=None
-        Passes over the samples; None is 14 for 3,000 samples and proportional to n^(-2/3) for
-        others, but between 4 and 100. With 0, the model is the start.
+        Passes over the samples; None is 14 (3,000 / n)^(2/3), between 4 and 100. With 0, the model
+        is the start.
     learning_rate : float, default=0.5
-        The largest step of Adam, in units of the root mean squared entry of a component of norm 1.
-        It falls to 0 as half a cosine.
+        The largest step of Adam, in units of the root mean squared entry of a component of norm 1;
+        it falls to 0 as half a cosine.
     noise : float or callable, default=None
-        Corrupt the samples that are encoded, anew in each step, but not those to be rebuilt. A
-        number is the standard deviation of Gaussian noise, in the units of X; a function gets
-        samples and a ``RandomState`` and returns noisy samples.
+        Of the samples that are encoded, anew in each step, but not of those to be rebuilt: the
+        standard deviation of Gaussian noise, in the units of X, or a function that gets samples and
+        a ``RandomState`` and returns noisy ones.
     random_state : int, RandomState instance or None, default=None
-        Order of the samples, starting vectors, noise, a random start.
+        Of the order of samples, starting vectors, noise and the start.
     verbose : bool, default=False
         Show a progress bar.
     callback : callable, default=None
-        Called after each epoch with a :class:`.progress.FitProgress`, whose `model` is this
-        estimator with the model of that epoch; a true answer stops.
+        Called after each epoch with a :class:`.progress.FitProgress`; a true answer stops.
 
     Attributes
     ----------
@@ -197,8 +217,8 @@ class AKPCA(_Autoencoder):
     decoder_offset_ : ndarray of shape (D, D)
         B_0; 0 without an offset.
     mean_, scale_, constant_ : ndarray of shape (d,), float, float
-        The mean, the root mean squared norm of the (centred) samples, and c, which is as large;
-        without an offset, mean and c are 0.
+        The mean, the root mean squared norm of centred samples, and c, which is as large; without
+        an offset, mean and c are 0.
     loss_curve_ : list of float
         Mean loss of each epoch, in the units of X squared, as seen by the optimiser.
     monitor_curve_ : list of float
@@ -206,7 +226,6 @@ class AKPCA(_Autoencoder):
         iterate where it is least is kept.
     best_epoch_, n_iter_ : int
         The epoch whose model was kept, where 0 is the start, and the number that were run.
-    n_features_in_, feature_names_in_
 
     See Also
     --------
@@ -215,11 +234,10 @@ class AKPCA(_Autoencoder):
 
     Notes
     -----
-    The arithmetic is in double precision for up to 1,000 samples, and in single precision, as good
-    and up to twice as fast, for more. A seed repeats results to the bit on one machine. Elsewhere
-    rounding differs, and the descent amplifies that: codes by up to a fifth in single precision,
-    reconstruction errors by at most 2 %. Besides X, `fit` holds about 2 n D + 15 (k + 1) D^2
-    numbers at a time, and the matrices M of a batch, 100 D^2, if k > 10.
+    Arithmetic is in double precision for up to 1,000 samples, and in single for more. A seed
+    repeats results to the bit on one machine; elsewhere the descent amplifies other rounding: codes
+    differ by up to a fifth in single precision, errors by at most 2 %. Besides X, `fit` holds about
+    2 n D + 15 (k + 1) D^2 numbers, and 100 D^2, the matrices M of a batch, if k > 10.
 
     References
     ----------
@@ -233,32 +251,6 @@ class AKPCA(_Autoencoder):
     >>> model.inverse_transform(model.transform(X)).shape
     (1797, 64)
     """
-
-    @moved(GONE)
-    def __init__(
-        self,
-        n_components=2,
-        *,
-        objective="reconstruction",
-        offset=True,
-        init="auto",
-        n_epochs=None,
-        learning_rate=0.5,
-        noise=None,
-        random_state=None,
-        verbose=False,
-        callback=None,
-    ) -> None:
-        self.n_components = n_components
-        self.objective = objective
-        self.offset = offset
-        self.init = init
-        self.n_epochs = n_epochs
-        self.learning_rate = learning_rate
-        self.noise = noise
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
 
     def _begin(self, X, rng):
         """Return coordinates, samples in them, and the model to start from."""
@@ -279,12 +271,11 @@ class AKPCA(_Autoencoder):
 class DataSpanAKPCA(_Autoencoder):
     """Data-span AKPCA: f(x) = H k(x), g(y) = sqrt(lambda) v of sum_i (G^T y)_i z_i z_i^T.
 
-    Here k(x)_i = (z_i.x)^2, the z_i are landmarks among the samples, and (lambda, v) is the leading
-    eigenpair, found by products with the matrix alone. It is `AKPCA` with matrices in the span of
-    the z_i z_i^T, which can be everything from m = d (d + 1) / 2 on, and 2 k m parameters. That is
-    the report's form (``offset=False``). With an offset, samples and landmarks are centred, samples
-    get a constant coordinate, and linear and constant terms, which take d + 1 numbers per
-    component, are free. Time is O(n m d) per epoch and O(m^3) once.
+    Here k(x)_i = (z_i.x)^2, and the z_i are landmarks among the samples: it is `AKPCA` with
+    matrices in the span of the z_i z_i^T, which can be everything from m = d (d + 1) / 2 on. That
+    is the report's form (``offset=False``). With an offset, landmarks are centred like samples, and
+    linear and constant terms, d + 1 numbers per component, are free. Time is O(n m d) per epoch and
+    O(m^3) once.
 
     Parameters
     ----------
@@ -303,8 +294,7 @@ class DataSpanAKPCA(_Autoencoder):
         Z, in the units of X, not centred.
     encoder_coef_, decoder_coef_ : ndarray of shape (n_components, m)
         H and G: A_j = sum_i h_ji (z_i - mean) (z_i - mean)^T, but for linear and constant terms.
-    encoder_, decoder_, decoder_offset_, mean_, scale_, constant_, loss_curve_, monitor_curve_, \
-best_epoch_, n_iter_, n_features_in_, feature_names_in_
+    others
         As in `AKPCA`.
 
     See Also
@@ -313,9 +303,8 @@ best_epoch_, n_iter_, n_features_in_, feature_names_in_
 
     Notes
     -----
-    Precision and rounding are as in `AKPCA`. Besides X, `fit` holds about 2 n d + m^2 + m d +
-    14 k (m + d) + 400 (m + d) + 2^23 numbers at a time, and 4 m^2 of float64 before the first
-    epoch.
+    Besides X, `fit` holds about 2 n d + m^2 + (14 k + 400) (m + d) + 2^23 numbers, and 4 m^2 of
+    float64 before the first epoch.
 
     References
     ----------
@@ -353,37 +342,39 @@ best_epoch_, n_iter_, n_features_in_, feature_names_in_
         verbose=False,
         callback=None,
     ) -> None:
-        self.n_components = n_components
+        super().__init__(
+            n_components,
+            objective=objective,
+            offset=offset,
+            init=init,
+            n_epochs=n_epochs,
+            learning_rate=learning_rate,
+            noise=noise,
+            random_state=random_state,
+            verbose=verbose,
+            callback=callback,
+        )
         self.n_landmarks = n_landmarks
         self.sampling = sampling
-        self.objective = objective
-        self.offset = offset
-        self.init = init
-        self.n_epochs = n_epochs
-        self.learning_rate = learning_rate
-        self.noise = noise
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
 
     @property
     def landmarks_(self) -> np.ndarray:
         """Z, shape (m, d)."""
-        return self._model.span.landmarks * self._dtype.type(self.scale_) + self.mean_
+        return self._model.span.landmarks * self.mean_.dtype.type(self.scale_) + self.mean_
 
     @property
     def encoder_coef_(self) -> np.ndarray:
         """H, shape (n_components, m)."""
-        return self._coefficients(self._model.params[0])
+        return self._coefficients(0)
 
     @property
     def decoder_coef_(self) -> np.ndarray:
         """G, shape (n_components, m)."""
-        return self._coefficients(self._model.params[1][: self._n_features_out])
+        return self._coefficients(1)
 
-    def _coefficients(self, T):
-        span = self._model.span
-        return span.expand(T)[:, : len(span.landmarks)] / T.dtype.type(self.scale_) ** 2
+    def _coefficients(self, i):
+        T, m = self._model.params[i], len(self._model.span.landmarks)  # of atoms, after a fit
+        return T[: self._n_features_out, :m] / T.dtype.type(self.scale_) ** 2
 
     def _begin(self, X, rng):
         """Return coordinates, samples in them, and the model to start from."""
@@ -407,8 +398,7 @@ best_epoch_, n_iter_, n_features_in_, feature_names_in_
                 landmarks = cluster_centers(Z[:, :d], m, rng)
             else:
                 landmarks = np.ascontiguousarray(Z[rng.permutation(n)[:m], :d])
-            varies = np.ptp(Z[:, :d], axis=0) > 0 if self.offset else None
+            varies = np.ptp(Z[:, :d], axis=0) > 0 if self.offset else True
             span = Span(landmarks, constant=self.offset, varies=varies)
-            random = self.init == "random"
-            model = SpanModel.start(span, Z, k, random=random, random_state=rng)
+            model = SpanModel.start(span, Z, k, random=self.init == "random", random_state=rng)
         return coordinates, Z, model

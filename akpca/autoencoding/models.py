@@ -1,17 +1,15 @@
 """The two models: matrices A_j and B_j that are free, or sums over some of the samples.
 
 Both encode a normalised sample z by y_j = z^T A_j z and decode y by the leading eigenpair of
-M(y) = sum_j y_j B_j, plus a constant matrix B_0 with an offset. `DenseModel` holds k symmetric
-matrices as one array of shape (D, k, D), so that products of a batch with all of them are one
-matrix multiplication. `SpanModel` has A_j = sum_i h_ji z_i z_i^T and B_j = sum_i g_ji z_i z_i^T,
-where the z_i are the m landmarks: 2 k m numbers, whatever d is. The code is y = H k(x), where
-k(x)_i = (z_i.x)^2, and
+M(y) = sum_j y_j B_j, plus a constant matrix B_0 with an offset. `DenseModel` holds matrices as one
+array of shape (D, k, D): products of a batch with all of them are one multiplication. `SpanModel`
+has A_j = sum_i h_ji z_i z_i^T and B_j = sum_i g_ji z_i z_i^T of the landmarks z_i. The code is
+y = H k(x), where k(x)_i = (z_i.x)^2, and
 
     M w = Z^T (zeta * (Z w)),  zeta = G^T y,
 
-is two matrix products for a whole batch, so that no d x d matrix is formed in training. H and G
-are badly conditioned, since the z_i z_i^T are nearly parallel; the parameters are therefore
-coordinates in an orthonormal basis of their span.
+so that no d x d matrix is formed in training. H and G are badly conditioned, since the z_i z_i^T
+are nearly parallel; the parameters are therefore coordinates in an orthonormal basis of their span.
 """
 
 from __future__ import annotations
@@ -34,11 +32,10 @@ from . import objectives
 
 __all__ = ["DenseModel", "Span", "SpanModel"]
 
-# From so many components on it is cheaper to form M once for a batch, which makes products cheaper
-# by a factor of about k / 3; in training, where there are about ten products, and in decoding.
+# Components from which on it is cheaper to form M for a batch: in training, of ten products, and in
+# decoding.
 FORM_IN_TRAINING, FORM_IN_DECODING = 12, 3
-# Numbers in the matrices M of a block, 32 MB in float64; most that may be formed in training; and
-# most in the B_j of a span for decoding.
+# Numbers in the matrices M of a block; most that are formed in training, and of B_j of a span.
 BLOCK_SIZE, FORMED_SIZE, FORMED_SPAN_SIZE = 2**22, 2**26, 2**24
 # Samples that are encoded at a time, and from which kernel PCA is computed, at most.
 ENCODED_ROWS, START_SAMPLES = 200, 5000
@@ -54,12 +51,11 @@ Gradients = tuple[np.ndarray, list[np.ndarray], np.ndarray]
 class _Model:
     """What the models share: decoding in blocks of rows.
 
-    Each has its own `start`, `encode`, `gradients`, `matrices` and `copy`. Optimisers change the
-    `params`, encoder and decoder, in place. Eigenvector iterations start at `direction`, shape
-    (D,), and decoded samples have a positive product with `towards`, shape (D,) or (1,). Both are
-    the axis of the constant coordinate, if samples have one besides their `n_axes`; else None is
-    the sum of the axes. `root_size` is the root of the number of entries of a component, and
-    `flops` counts the operations of a product, per sample.
+    Optimisers change the `params`, encoder and decoder, in place. Eigenvector iterations start at
+    `direction`, shape (D,), and decoded samples have a positive product with `towards`, shape (D,)
+    or (1,): the axis of the constant coordinate, if samples have one besides their `n_axes`; else
+    None is the sum of the axes. `root_size` is the root of the number of entries of a component,
+    and `flops` counts the operations of a product, per sample.
     """
 
     root_size: float
@@ -75,8 +71,7 @@ class _Model:
     def decode(self, Y: np.ndarray, tol: float | None = None, *, unit: float = 1.0) -> Blocks:
         """Yield rows, the samples g(y / unit) of codes, and lambda_2 / lambda_1 of each.
 
-        The eigenproblem of a code is that of M(y) divided by the size of y, if that is above the
-        unit, so that codes may be as large as their precision can hold.
+        A code above the unit is divided by its size, so that it may be as large as can be.
         """
         product, block, flops = self._decoder(len(Y))
         direction, towards = self.direction.astype(Y.dtype), self.towards.astype(Y.dtype)
@@ -126,12 +121,11 @@ class DenseModel(_Model):
     ) -> DenseModel:
         """Return PCA with an offset, uncentred degree-2 kernel PCA without, or random matrices.
 
-        Without an offset, A_j = B_j = sum_i alpha_ij z_i z_i^T is the j-th component of kernel PCA,
-        of Frobenius norm 1. With one, let c be the constant coordinate of samples, e its axis and
-        a_j the principal axes: A_j = sqrt(2) sym(a_j e^T) gives the code y_j = sqrt(2) c a_j.x,
-        B_j = gamma A_j, and B_0 = c^2 e e^T, where gamma makes the decoder's answer, a multiple of
-        PCA's, come nearest to it. Where samples have fewer than k components, the rest of B is 0
-        and that of A random.
+        Without an offset, A_j = B_j = sum_i alpha_ij z_i z_i^T are components of kernel PCA, of
+        Frobenius norm 1. With one, c is the constant coordinate, e its axis, a_j are principal
+        axes, A_j = sqrt(2) sym(a_j e^T), so that y_j = sqrt(2) c a_j.x, B_j = gamma A_j, and
+        B_0 = c^2 e e^T; gamma makes the answer, a multiple of PCA's, come nearest to it. Where
+        there are fewer than k components, the rest of B is 0 and that of A random.
         """
         rng, D = check_random_state(random_state), Z.shape[1]
         options = {"direction": None if offset else Z.mean(axis=0), "towards": towards}
@@ -178,7 +172,7 @@ class DenseModel(_Model):
         d, k, _ = B.shape
         Y = _with_constant(Y, k)
         if form:
-            flat = np.ascontiguousarray(B.transpose(1, 0, 2)).reshape(k, d * d)
+            flat = B.transpose(1, 0, 2).reshape(k, d * d)
             return objectives.stacked_product((Y @ flat).reshape(-1, d, d))
         return lambda W: np.matmul(Y[:, None, :], _images(B, W))[:, 0]
 
@@ -200,16 +194,16 @@ class DenseModel(_Model):
         dB = (dB + dB.transpose(2, 1, 0)) / 2
         return losses, [dA, dB], V
 
-    def matrices(self, T: np.ndarray) -> np.ndarray:
-        """Return one of the `params` as matrices, shape (k, D, D)."""
-        return T.transpose(1, 0, 2)
+    def matrices(self, i: int) -> np.ndarray:
+        """Return encoder, 0, or decoder, 1, as matrices, shape (k, D, D)."""
+        return self.params[i].transpose(1, 0, 2)
 
     def copy(self, dtype: np.dtype) -> DenseModel:
         """Return a copy with exactly symmetric matrices, which steps leave only nearly so."""
-        A, B = self.params
-        A, B = (A + A.transpose(2, 1, 0)) / 2, (B + B.transpose(2, 1, 0)) / 2
-        A, B = A.astype(dtype), B.astype(dtype)
+        A, B = (((T + T.transpose(2, 1, 0)) / 2).astype(dtype) for T in self.params)
         return DenseModel(A, B, direction=self.direction, towards=self.towards)
+
+    fitted = copy
 
     def _decoder(self, n):
         """Return what makes products of n codes, how many rows at a time, and flops of one."""
@@ -225,18 +219,16 @@ class Span:
 
     The landmarks z_i, shape (m, d), are without the constant coordinate e that samples have if
     `constant` is true. The span then also holds linear and constant terms, so that PCA stays within
-    reach: sqrt(2) sym(e_r e^T) for every other axis e_r, and e e^T. These are orthonormal, and
-    orthogonal to the z_i z_i^T; all are the `n_atoms` atoms, which span `size` dimensions.
+    reach: sqrt(2) sym(e_r e^T) for every other axis e_r, and e e^T, all orthonormal. With the
+    z_i z_i^T, these are the `n_atoms` atoms, which span `size` dimensions.
 
     The `basis`, shape (m, r), is U Lambda^(-1/2) of those eigenpairs of the kernel matrix, with
-    entries (z_i.z_j)^2, that are above rounding. Features that never vary, according to `varies`,
-    shape (d,), get no terms: Adam would follow their gradients, which are nothing but rounding.
+    entries (z_i.z_j)^2, that are above rounding; None if parameters are coefficients of atoms.
+    Features that do not vary, by `varies`, shape (d,), get no terms: gradients would be rounding.
     """
 
-    def __init__(self, landmarks: np.ndarray, *, constant: bool, varies=None) -> None:
-        m, d = landmarks.shape
-        if varies is not None:
-            landmarks = landmarks * varies
+    def __init__(self, landmarks: np.ndarray, *, constant: bool, varies=True) -> None:
+        (m, d), landmarks = landmarks.shape, landmarks * varies
         self.landmarks, self.constant, self.varies = landmarks, constant, varies
         K = landmarks.astype(np.float64)
         K = (K @ K.T) ** 2
@@ -249,14 +241,17 @@ class Span:
 
     def astype(self, dtype: np.dtype) -> Span:
         """Return the same span for samples of another precision."""
-        if dtype == self.basis.dtype:
+        if dtype == self.landmarks.dtype:
             return self
         other = copy(self)
-        other.landmarks, other.basis = self.landmarks.astype(dtype), self.basis.astype(dtype)
+        other.landmarks = self.landmarks.astype(dtype)
+        other.basis = None if self.basis is None else self.basis.astype(dtype)
         return other
 
     def expand(self, T: np.ndarray) -> np.ndarray:
         """Return coefficients of atoms, shape (k, n_atoms), of coordinates, shape (k, size)."""
+        if self.basis is None:  # they are coefficients already
+            return T
         r = self.basis.shape[1]
         return np.hstack([T[:, :r] @ self.basis.T, T[:, r:]])
 
@@ -273,8 +268,7 @@ class Span:
         ZP *= ZP if P is V else V[:, :d] @ self.landmarks.T
         if self.constant:
             S[:, m:-1] = ROOT_HALF * (P[:, :d] * V[:, d:] + P[:, d:] * V[:, :d])
-            if self.varies is not None:
-                S[:, m:-1] *= self.varies
+            S[:, m:-1] *= self.varies
             S[:, -1] = P[:, d] * V[:, d]
         return S
 
@@ -336,7 +330,7 @@ class Span:
         """Return PCA as rows of coordinates, and gamma: see `DenseModel.start`."""
         axes, gamma = _principal(X, k, random_state)
         inner = np.zeros((axes.shape[1], self.n_atoms), X.dtype)  # orthogonal to the z_i z_i^T
-        inner[:, len(self.landmarks) : -1] = axes.T if self.varies is None else axes.T * self.varies
+        inner[:, len(self.landmarks) : -1] = axes.T * self.varies
         return self.coordinates(inner), gamma
 
 
@@ -357,7 +351,9 @@ class SpanModel(_Model):
     ) -> SpanModel:
         """Return PCA, if the span has linear terms, kernel PCA within the span, or random rows."""
         rng = check_random_state(random_state)
-        H, G = (_random_rows(k, span.size, Z.dtype, rng) for _ in range(2))
+        H, G = rng.standard_normal((2, k, span.size)).astype(Z.dtype)
+        for T in (H, G):
+            T /= np.maximum(np.linalg.norm(T, axis=1, keepdims=True), np.finfo(T.dtype).tiny)
         if not random:
             rows, gamma = span.pca(Z, k, rng) if span.constant else (span.kpca(Z, k, rng), 1)
             H[: len(rows)], G[: len(rows)] = rows, gamma * rows
@@ -391,14 +387,23 @@ class SpanModel(_Model):
         dH = (G_atoms[:k] @ D.T) @ K
         return losses, [span.coordinates(dH), span.coordinates(dG)], V
 
-    def matrices(self, T: np.ndarray) -> np.ndarray:
-        """Return one of the `params` as matrices, shape (k, D, D)."""
-        return self.span.forms(T)
+    def matrices(self, i: int) -> np.ndarray:
+        """Return encoder, 0, or decoder, 1, as matrices, shape (k, D, D)."""
+        return self.span.forms(self.params[i])
 
     def copy(self, dtype: np.dtype) -> SpanModel:
         """Return a copy, in the same span."""
         span, params = self.span.astype(dtype), (p.astype(dtype) for p in self.params)
         return SpanModel(span, *params, direction=self.direction, towards=self.towards)
+
+    def fitted(self, dtype: np.dtype) -> SpanModel:
+        """Return a copy without the basis, whose m^2 numbers only descents need."""
+        model = self.copy(dtype)
+        with one_blas_thread():
+            model.params = [model.span.expand(p) for p in model.params]
+        model.span = copy(model.span)
+        model.span.basis = None
+        return model
 
     def _decoder(self, n):
         with one_blas_thread():
@@ -452,9 +457,3 @@ def _random_symmetric(d, k, dtype, rng):
     A = rng.standard_normal((d, k, d)).astype(dtype)
     A += A.transpose(2, 1, 0)
     return A / np.sqrt(np.sum(A * A, axis=(0, 2), keepdims=True))
-
-
-def _random_rows(k, size, dtype, rng):
-    """Return k random vectors of norm 1 as rows."""
-    T = rng.standard_normal((k, size)).astype(dtype)
-    return T / np.maximum(np.linalg.norm(T, axis=1, keepdims=True), np.finfo(dtype).tiny)

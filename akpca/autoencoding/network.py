@@ -2,8 +2,7 @@
 
 Encoder and decoder are chains of layers h <- s(W h + b), the last of each without the activation s,
 so that with no hidden layers the network is linear, and at its best spans the same subspace as PCA.
-All weights and biases lie in one array, which Adam changes in place; `gradient` is backpropagation,
-a few matrix products for a batch.
+All weights and biases lie in one array, which Adam changes in place.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class Network:
                 part[:] = rng.uniform(-1, 1, part.shape) / np.sqrt(len(W))
 
     def run(self, H: np.ndarray, first: int = 0, last: int | None = None) -> list[np.ndarray]:
-        """Return H and what the layers from `first` up to `last` make of it, one after another."""
+        """Return H and what the layers from `first` to `last` make of it, one after another."""
         outputs, layers = [H], self.layers
         for i, (W, b) in enumerate(layers[first:last], start=first + 1):
             H = H @ W + b
@@ -87,11 +86,11 @@ class Network:
         return np.maximum(H, 0) + (np.exp(np.minimum(H, 0)) - 1)
 
     def _slope(self, H):
-        """Return s'(a) by h = s(a): 1 - h^2 for tanh, 1 or h + 1 for ELU."""
+        """Return s'(a) by h = s(a)."""
         return 1 - H * H if self.activation == "tanh" else np.minimum(H, 0) + 1
 
     def _bend(self, H):
-        """Return s''(a) by h = s(a): -2 h (1 - h^2) for tanh, 0 or h + 1 for ELU."""
+        """Return s''(a) by h = s(a)."""
         return -2 * H * (1 - H * H) if self.activation == "tanh" else np.where(H < 0, H + 1, 0)
 
     def gradient(
@@ -99,9 +98,8 @@ class Network:
     ) -> tuple[float, np.ndarray]:
         """Return the sum of ||g(f(noisy)) - x||^2 over a batch, and the gradient of the objective.
 
-        The gradient has the shape of `theta`. The objective is the mean of squared errors over
-        samples and features, plus `sparsity` times the mean of |y| over samples and code
-        coordinates, plus `contraction` times the mean of ||dy_j/dx||^2 over the same.
+        That is the mean squared error of samples and features, `sparsity` times the mean of |y_j|
+        and `contraction` times that of ||dy_j/dx||^2; the gradient has the shape of `theta`.
         """
         outputs, layers, code = self.run(noisy), self.layers, self.code
         result = np.empty_like(self.theta)
@@ -131,8 +129,8 @@ class Network:
     def _contraction(self, outputs, weight):
         """Return the gradients of the contractive penalty, by W_1 .. and by a_1 .. of the encoder.
 
-        The Jacobian of a code is J = P_0, where P_l = Q_{l+1} W_{l+1}^T, Q_l = P_l diag(s'(a_l))
-        and P_L is the transpose of the code's weights; then the same chain is walked back.
+        The Jacobian of a code is P_0, where P_l = Q_{l+1} W_{l+1}^T, Q_l = P_l diag(s'(a_l)) and
+        P_L is the transpose of the code's weights; then the same chain is walked back.
         """
         weights = [W for W, _ in self.layers[: self.code]]
         hidden, (b, k) = outputs[1 : self.code], outputs[self.code].shape
@@ -155,8 +153,7 @@ class Network:
 class Autoencoder(Coder):
     """A deep autoencoder: x -> hidden layers -> code of size k -> hidden layers, mirrored -> x-hat.
 
-    Hidden units are bent by ELU (a for a > 0 and e^a - 1 below), code and output are linear. Adam
-    learns from batches of 100 centred samples, with steps that fall to 0 as half a cosine, and the
+    Hidden units are bent by ELU (a for a > 0 and e^a - 1 below), code and output are linear. The
     weights that do best on samples held out are kept.
 
     Parameters
@@ -166,18 +163,18 @@ class Autoencoder(Coder):
     hidden_layer_sizes : tuple of int, default=(256, 128)
         Widths of the encoder's hidden layers; the decoder has the same in reverse. () is linear.
     learning_rate : float, default=2e-3
-        The largest step of Adam.
+        The largest step of Adam, which falls to 0 as half a cosine.
     weight_decay : float, default=0.0
         Part of every weight that is taken away per step, in units of the step.
     noise : float or callable, default=None
         As in `AKPCA`: a denoising autoencoder.
     sparsity : float, default=0.0
-        Weight of the mean of |y_j|, beside the mean squared error of (x - mean_) / scale_: a
-        sparse autoencoder, most of whose code is about 0 for any one sample.
+        Weight of the mean of |y_j|, beside the mean squared error of (x - mean_) / scale_: most of
+        a sparse code is about 0.
     contraction : float, default=0.0
         Weight of the mean of ||dy_j/dx||^2: a contractive autoencoder, whose code changes little
-        with x. It takes k times as long. Small weights in the encoder and large ones in the decoder
-        evade both penalties; `weight_decay` prevents that.
+        with x. It takes k times as long. `weight_decay` prevents that small weights in the encoder
+        and large ones in the decoder evade both penalties.
     n_epochs : int, default=50
         Passes over the samples.
     validation_fraction : float, default=0.1
@@ -190,27 +187,22 @@ class Autoencoder(Coder):
     Attributes
     ----------
     weights_, biases_ : list of ndarray
-        Of all layers, from x to x-hat, for samples (x - mean_) / scale_. In double precision for up
-        to 1,000 samples, in single precision for more.
-    mean_ : ndarray of shape (n_features,)
-    scale_ : float
-        Root mean squared entry of the centred samples.
+        Of all layers, from x to x-hat, for samples (x - mean_) / scale_.
+    mean_, scale_ : ndarray of shape (n_features,), float
+        The mean, and the root mean squared entry of the centred samples.
     loss_curve_, validation_curve_ : list of float
         Mean of ||x-hat - x||^2 during each pass, and on the samples held out after it.
     best_epoch_, n_iter_ : int
         The pass whose weights were kept, and the number of passes.
-    n_features_in_, feature_names_in_
 
     See Also
     --------
     AKPCA : A quadratic encoder and an eigenvector as decoder.
-    sklearn.neural_network.MLPRegressor : Whose code can't be linear.
 
     References
     ----------
-    Hinton and Salakhutdinov, "Reducing the dimensionality of data with neural networks",
-    Science 313, 2006. Rifai, Vincent, Muller, Glorot and Bengio, "Contractive auto-encoders",
-    ICML 2011.
+    Hinton and Salakhutdinov, "Reducing the dimensionality of data with neural networks", Science
+    313, 2006. Rifai et al., "Contractive auto-encoders", ICML 2011.
 
     Examples
     --------
@@ -264,7 +256,9 @@ class Autoencoder(Coder):
 
     @fit_method
     def fit(self, X, y=None) -> Self:
-        """Learn the weights; an interrupt keeps the best so far. Return self.
+        """Learn the weights; return self.
+
+        An interrupt keeps the best so far: in the first pass, those that it has reached.
 
         Parameters
         ----------
@@ -304,6 +298,8 @@ class Autoencoder(Coder):
                 f"kept; give a smaller learning_rate than {self.learning_rate}"
             )
         except KeyboardInterrupt:
+            if not self.best_epoch_:
+                np.copyto(best, network.theta)
             warn_interrupted(f"in epoch {self.n_iter_ + 1}")
         network.theta[:] = best
         self._network = network

@@ -13,16 +13,15 @@ name              loss of a sample          its derivative by M
 Here r = x-hat - x and q = (lambda I - M)^+ r. The second is what one really wants; by inequality
 (16) the first is an upper bound of a third of it.
 
-Matrices are given by their products only: ``product(W)`` takes an array of shape (b, d) and returns
-one whose row i is M_i w_i, so that work is on whole batches and no M need be formed. Both losses
-return ``(losses, P, V)`` of shapes (b,), (b, d), (b, d) with dF_i / dM_i = sym(p_i v_i^T), which a
-model turns into derivatives by its parameters. The v_i are unit vectors, or 0 where M_i is 0.
+Matrices are given by their products: ``product(W)``, of shape (b, d), has the rows M_i w_i. Losses
+return ``(losses, P, V)``, shapes (b,), (b, d), (b, d), with dF_i / dM_i = sym(p_i v_i^T) and unit
+vectors v_i, or 0 where M_i is 0.
 
 Eigenvectors take the given number of Lanczos `steps` or, with ``steps=None``, as many as bring
 their residual, relative to the eigenvalue, down to `tol`; None is the root of the precision of X.
-The iteration of `reconstruction` and `decode` begins at `start`, which must not know x: a start at
-x leaks the answer, and training then finds matrices whose leading eigenvector is far from x. For
-`spectral`, a start near x even reconstructs better, as errors far from x hardly matter.
+The iteration of `reconstruction` and `decode` begins at `start`, shape (d,) or (b, d), which must
+not know x: that leaks the answer, and training then finds matrices whose leading eigenvector is far
+from x. For `spectral`, a start near x is even better, as errors far from x hardly matter.
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ SPECTRAL_STEPS, RECONSTRUCTION_STEPS, CG_STEPS = 4, 6, 4
 DENSE_SIZE = 48
 # Columns of a Lanczos basis before it restarts, and of those that stay.
 CYCLE, KEPT = 14, 4
-# A leading eigenvalue below this part of ||x||^2 is taken for that in the derivative, which else
-# grows without bound.
+# The least leading eigenvalue in the derivative, which else has no bound, relative to ||x||^2.
 SMALL = 1e-4
 
 
@@ -54,11 +52,7 @@ def stacked_product(M: np.ndarray) -> Product:
 
 
 def mixed_start(direction: np.ndarray, shape: tuple[int, int], *, random_state=0) -> np.ndarray:
-    """Return starting vectors, shape (b, d): a direction and noise of 0.3 times its length.
-
-    The direction, shape (d,) or (b, d), may be zero. By the noise no eigenvector is orthogonal to
-    the start.
-    """
+    """Return starting vectors, (b, d): a direction, (d,) or (b, d), and noise of 0.3 its length."""
     noise = np.random.default_rng(random_state).standard_normal(shape[1]).astype(direction.dtype)
     noise *= 0.3 / np.linalg.norm(noise)
     return np.broadcast_to(_unit(direction) + noise, shape)
@@ -72,10 +66,7 @@ def spectral(
     steps: int | None = SPECTRAL_STEPS,
     tol: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return ||M_i - x_i x_i^T||_2 and its subgradient: objective (18) of the report.
-
-    Few steps, from `start` of shape (d,) or (b, d), give lower bounds. P is sign(lambda) V.
-    """
+    """Return ||M_i - x_i x_i^T||_2, of few steps a lower bound, and its subgradient: (18)."""
 
     def residual(W):
         return product(W) - np.sum(X * W, axis=1, keepdims=True) * X

@@ -29,8 +29,7 @@ __all__ = [
     "solve",
 ]
 
-# Samples that are searched, and regressed, at a time: with 3,000 centres, the kernel values of a
-# thousand are 12 MB in single precision.
+# Samples that are searched, and regressed, at a time.
 SEARCH_ROWS, FIT_ROWS = 1000, 2000
 # Products in the sums of a regression from which on they are worth several threads.
 LONG_SUM = 1e11
@@ -45,8 +44,8 @@ GAMMA = 20.0
 class RidgeDecoder:
     """g(y) = W^T phi(y), where codes have variance 1 and do not correlate.
 
-    Of the `weights`, shape (p + k + 1, D), the first p belong to the `centers`, shape (p, k), whose
-    kernel values are taken relative to `level`, shape (p,), their mean.
+    Of the `weights`, (p + k + 1, D), the first p belong to the `centers`, (p, k), whose kernel
+    values are taken relative to `level`, (p,), their mean.
     """
 
     centers: np.ndarray
@@ -120,9 +119,8 @@ class RidgeDecoder:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return codes with a smaller error than Y, after some gradient steps, and their errors.
 
-        Every sample has a step of its own, by its last two gradients (Barzilai and Borwein, 1988),
-        and takes it back, for a shorter one, where the error grows. The unit of steps along y_j is
-        that of Newton's method for the mean slope.
+        Every sample has a step of its own (Barzilai and Borwein, 1988), and takes it back where the
+        error grows. The unit of steps along y_j is Newton's for the mean slope.
         """
         found, errors = np.empty_like(Y), np.empty(len(Y), Y.dtype)
         unit = 0.5 / np.maximum(slopes, max(LEAST_RIDGE * slopes.max(), np.finfo(Y.dtype).tiny))
@@ -151,7 +149,7 @@ class RidgeDecoder:
 
 
 class Regression:
-    """Sums over samples, block by block, that a `RidgeDecoder` to `n_outputs` numbers is made of.
+    """Sums over samples that a `RidgeDecoder` to `n_outputs` numbers is made of.
 
     The mean of kernel values is that of `some` codes, shape (n, k).
     """
@@ -176,11 +174,7 @@ class Regression:
         self.n_samples += len(Y)
 
     def solved(self, ridge: float) -> RidgeDecoder:
-        """Return the regression of what has been added.
-
-        The penalty of a weight of a centre is `ridge` times the summed variance of the p kernel
-        values, whatever n is: the more samples, the less it matters.
-        """
+        """Return the regression; a centre's penalty is `ridge` times the p summed variances."""
         n, p, dtype = self.n_samples, len(self.decoder.centers), self.decoder.centers.dtype
         penalties = np.full(len(self.gram), n * LEAST_RIDGE)
         if p:

@@ -24,14 +24,13 @@ from .ridge import LEAST_RIDGE, SEARCH_ROWS, RidgeDecoder, nearest, solve
 
 __all__ = ["RidgeAutoencoder"]
 
-# Gradient steps in a round, and to the code of a new sample: 16 gain .0007 of PCA's error at most.
+# Gradient steps in a round, and to the code of a new sample.
 ROUND_STEPS, ENCODING_STEPS = 4, 8
-# Samples of the rounds, at most: with 5,000 instead, errors of 35,000 digits are .01 larger.
+# Samples of the rounds, at most.
 ROUND_SAMPLES = 8000
 # Axes along which codes are searched for, at least: 60 instead of 100 cost .002 to .007.
 SEARCHED_AXES = 100
-# Penalties of weights, in units of the variance of all kernel values, from which held-out samples
-# choose, and infinity, which is PCA.
+# Penalties of weights from which held-out samples choose, and infinity, which is PCA.
 RIDGES = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 20.0)
 # Samples, of which a fifth is held out, and rounds of that choice.
 CHOICE_SAMPLES, CHOICE_ROUNDS = 2000, 3
@@ -50,13 +49,13 @@ class RidgeAutoencoder(Coder):
     that is rebuilt most like x. `fit` begins with PCA and takes turns: a decoder for the codes,
     then codes for the decoder. Neither is left to the other's mistakes.
 
-    The kind of method is old: see the references. Encoding is its price: with 1,000 or 3,000
-    centres the search takes some 70 or 200 us a sample, where a network takes 2.5.
+    The kind of method is old. Its price is encoding: with 1,000 or 3,000 centres the search takes
+    some 70 or 200 us a sample, where a network takes 2.5.
 
     Parameters
     ----------
     n_components : int, default=2
-        k, the size of the code.
+        k, the size of the code, at most the number of samples and that of features.
     n_centers : int, default=None
         p, the number of centres; None is half of the samples, but 1,000 for more than 2,000 and a
         tenth of more than 10,000, 3,000 at most. More centres rebuild better and take longer.
@@ -64,12 +63,10 @@ class RidgeAutoencoder(Coder):
         Penalty of the weights of centres, in units of the variance of all kernel values. None
         chooses it on samples held out, also infinity, which is PCA.
     n_rounds : int, default=12
-        Turns, on at most 8,000 samples. More rounds rebuild better and take longer: half as many
-        take three quarters of the time and leave a fiftieth more of the error.
+        Turns, on at most 8,000 samples. Half as many take three quarters of the time and leave a
+        fiftieth more of the error.
     noise : float or callable, default=None
-        Take all that is encoded to be noisy, and clean it first: see the notes. A number is the
-        standard deviation of Gaussian noise, in the units of X; a function gets samples and a
-        ``RandomState`` and returns noisy samples.
+        Take all that is encoded to be noisy, as in `AKPCA`, and clean it first: see the notes.
     random_state : int, RandomState instance or None, default=None
         Of the centres, the samples of the rounds and those held out, and noise.
     verbose, callback
@@ -89,7 +86,6 @@ class RidgeAutoencoder(Coder):
         Mean ||g(y) - x||^2 of the samples of the rounds, with PCA and after each round.
     n_iter_ : int
         Number of rounds.
-    n_features_in_, feature_names_in_
 
     See Also
     --------
@@ -100,17 +96,15 @@ class RidgeAutoencoder(Coder):
     -----
     Codes do not correlate, and their standard deviations have the units of X; the first ones tell
     most. The set of all g(y) may be folded: near samples mostly, but not always, have near codes.
-    Arithmetic is in double precision if there are at most 1,000 samples, else in single.
 
-    With noise, x~ in place of x, the model learns x^ = E[x | x~], since the best autoencoder of
-    noisy samples is that of x^: see :mod:`akpca.autoencoding.cleaning`. Rounds are on clean
-    samples, and the last decoder is a regression of these on the codes of cleaned ones, so that it
-    knows what cleaning gets wrong. That takes two to four times as long as without noise.
+    With noise, x~ in place of x, the model learns x^ = E[x | x~]: see
+    :mod:`akpca.autoencoding.cleaning`. Rounds are on clean samples, and the last decoder is a
+    regression of these on the codes of cleaned ones, so that it knows what cleaning gets wrong.
+    That takes two to four times as long as without noise.
 
     References
     ----------
-    Meinicke, Unsupervised learning in a generalized regression framework, 2000. Memisevic,
-    Unsupervised kernel regression for nonlinear dimensionality reduction, 2003. Lawrence, Gaussian
+    Meinicke, Unsupervised learning in a generalized regression framework, 2000. Lawrence, Gaussian
     process latent variable models for visualisation of high dimensional data, NIPS 2004.
     Carreira-Perpinan and Lu, Dimensionality reduction by unsupervised regression, CVPR 2008.
 
@@ -153,7 +147,10 @@ class RidgeAutoencoder(Coder):
 
     @fit_method
     def fit(self, X, y=None) -> Self:
-        """Take turns at decoder and codes; an interrupt keeps the last round. Return self.
+        """Take turns at decoder and codes; return self.
+
+        An interrupt keeps the last round, or PCA's codes in the first. Before, while the ridge is
+        chosen, it is raised and leaves the estimator as it was.
 
         Parameters
         ----------
@@ -162,6 +159,11 @@ class RidgeAutoencoder(Coder):
         """
         X = validate_data(self, X, ensure_min_samples=2, **SAMPLES)
         rng, k = check_random_state(self.random_state), self.n_components
+        if k > min(X.shape):
+            raise ValueError(
+                f"n_components={k} must not be more than {min(X.shape)}, the smaller one of "
+                f"n_samples={len(X)} and n_features={X.shape[1]}"
+            )
         coordinates, Z = Coordinates.measured(X, offset=True)
         coordinates, Z = replace(coordinates, constant=0.0), np.ascontiguousarray(Z[:, :-1])
         with one_blas_thread():
@@ -190,8 +192,7 @@ class RidgeAutoencoder(Coder):
         self.n_iter_ = 0
         bar = progress_bar(range(1, self.n_rounds + 1), shown=self.verbose, desc="RidgeAutoencoder")
         start = np.pad(part[:, :k], ((0, 0), (0, max(k - part.shape[1], 0))))
-        # what is seen of samples, its codes and what these are to be decoded to, in one assignment:
-        # an interrupt may come between two
+        # what is seen, its codes and what these should become: as one, for an interrupt between two
         state = Z[few], _standardised(start), Z[few]
         try:
             for number in bar:
@@ -212,8 +213,6 @@ class RidgeAutoencoder(Coder):
                 aim = np.tile(Z, (len(copies) // len(Z), 1))
                 state = self._next_turn(state, copies, aim, axes, rng)
         except KeyboardInterrupt:
-            if not self.n_iter_:
-                raise
             warn_interrupted(f"in round {min(self.n_iter_ + 1, self.n_rounds)}")
             del self.loss_curve_[self.n_iter_ + 1 :]
         self._model = self._finished(*state, axes, rng)
@@ -227,10 +226,7 @@ class RidgeAutoencoder(Coder):
         """Return the model of samples whose codes are known, with a decoder to what they aim at."""
         with one_blas_thread():
             # turn codes so that the first ones tell most, as those of PCA, and have its units
-            moments = Y.T @ aim / len(Y)
-            fewer = max(len(moments) - moments.shape[1], 0)  # features than components
-            moments = np.pad(moments, ((0, 0), (0, fewer)))
-            left, spreads, right = linalg.svd(moments, full_matrices=False)
+            left, spreads, right = linalg.svd(Y.T @ aim / len(Y), full_matrices=False)
             left *= np.where(np.abs(right).max(axis=1) > right.max(axis=1), -1, 1)
             Y = Y @ left
         spreads = np.maximum(spreads, LEAST_RIDGE * max(spreads[0], np.finfo(Y.dtype).tiny))
@@ -248,11 +244,7 @@ class RidgeAutoencoder(Coder):
         return min(n // 2 if self.n_centers is None else n, most)
 
     def _choose_ridge(self, targets, rng):
-        """Return the ridge with which held-out samples are rebuilt best; inf is PCA.
-
-        Ridges are tried from the least on, as long as they help. Of few samples, each fifth is held
-        out in its turn, of many only one.
-        """
+        """Return the ridge with which held-out samples, each fifth of few, are rebuilt best."""
         k, some = self.n_components, targets[rng.permutation(len(targets))[:CHOICE_SAMPLES]]
         if len(some) - len(some) // 5 <= k + 1 or len(some) < 5:
             return np.inf
@@ -294,13 +286,11 @@ class RidgeAutoencoder(Coder):
         return model.encode(Z, ENCODING_STEPS) * (model.spreads * self.scale_)
 
     def _decode(self, Y):
-        model, X_hat = self._model, np.empty((len(Y), self.n_features_in_), Y.dtype)
+        model, backward = self._model, self._coordinates.backward
         codes = (Y / (model.spreads * self.scale_)).astype(model.spreads.dtype)
         with one_blas_thread():
-            for rows in gen_batches(len(Y), SEARCH_ROWS):
-                Z = model.decoder.decode(codes[rows])
-                X_hat[rows] = self._coordinates.backward(Z, Y.dtype)
-        return X_hat
+            blocks = (model.decoder.decode(codes[r]) for r in gen_batches(len(Y), SEARCH_ROWS))
+            return np.vstack([backward(Z, Y.dtype) for Z in blocks])
 
     @property
     def centers_(self) -> np.ndarray:

@@ -24,12 +24,10 @@ MONITOR_SAMPLES, MONITOR_TOL = 500, 3e-3
 # Mean loss, of samples of mean squared norm 1, at which a descent has got out of hand.
 DIVERGED = 1e4
 # The part of what components have moved from the start that each epoch takes away, times the
-# relative length of its steps. It keeps (15) from learning samples by heart; (18) fits too little
-# rather than too much.
+# relative length of its steps. It keeps (15) from learning samples by heart.
 PENALTIES = {"reconstruction": 0.15, "spectral": 0.0}
 # Adam's steps at entry (r, s) are proportional to (variance of r times that of s) to half this
-# power: the larger, the less is learnt by heart, and the later. With 0, held-out errors relative to
-# PCA's are .64 instead of .51 on Yale faces, and .64 instead of .61 on MNIST.
+# power: with 0, held-out errors relative to PCA's are .64, not .51, on Yale faces.
 STEP_POWER = 0.5
 
 
@@ -49,10 +47,8 @@ def adam_steps(coordinates: Coordinates) -> list[np.ndarray] | None:
 class Descent:
     """Passes over normalised samples that change the parameters of a model in place.
 
-    The `rate` is Adam's largest step, in units of an entry of a component of norm 1, and falls to 0
-    as half a cosine. Iterates are compared by the true error, (15), of some samples, and the best
-    one is kept. `noise` is that of `Coordinates.corrupted`, in what is encoded. The curves and
-    `best_epoch` are as in `AKPCA`.
+    Iterates are compared by the true error, (15), of some samples, and the best one is kept. The
+    `rate`, `noise`, the curves and `best_epoch` are as in `AKPCA`.
     """
 
     model: DenseModel | SpanModel
