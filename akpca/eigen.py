@@ -25,6 +25,7 @@ __all__ = [
     "MAX_NEGATIVE_RATIO",
     "block_krylov",
     "clean_eigenvalues",
+    "enough_components",
     "indefinite_error",
     "independent_rows",
     "lapack_work",
@@ -332,6 +333,15 @@ def independent_rows(K: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.nda
     if rank == 0:  # phi(z) = 0 for all points: any one of them makes the feature 0
         return order[:1], np.ones((1, 1), order="F")
     return order[:rank], np.asfortranarray(np.tril(factor[:rank, :rank]))
+
+
+def enough_components(values: np.ndarray, total: float, fraction: float) -> int:
+    """Return how many of the largest eigenvalues have this fraction of their total; all at most.
+
+    `values` are in descending order.
+    """
+    sums = np.cumsum(values, dtype=np.float64)
+    return min(int(np.searchsorted(sums, fraction * total)) + 1, len(values))
 
 
 def indefinite_error(name: str) -> ValueError:
