@@ -48,8 +48,9 @@ class KernelPCA(KernelEstimator):
 'precomputed'}, Kernel or callable, default='linear'
         A name, an object of :mod:`akpca.kernels`, which has its own parameters, or a function of
         two samples that returns a number. 'precomputed' means that X is a kernel matrix.
-    gamma : float, default=None
-        Coefficient of the kernels that have one. None is 1 / n_features.
+    gamma : float or 'median', default=None
+        Coefficient of the kernels that have one. None is 1 / n_features; 'median', for 'rbf',
+        'laplacian' and 'chi2', 1 / the median distance (squared for 'rbf') of up to 1,000 samples.
     degree : float, default=3
         Degree of 'poly'.
     coef0 : float, default=1
@@ -237,7 +238,7 @@ class KernelPCA(KernelEstimator):
             X = self._validate(X, copy=self.copy_X)
             if self.fit_inverse_transform and sparse.issparse(X):
                 raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
-            kernel, shift = self._resolve_kernel(X.shape[1]), self._best_origin(X)
+            kernel, shift = self._resolve_kernel(X), self._best_origin(X)
             points, targets = X if shift is None else relative_to(shift, X), X
             route = self._choose_route(X)
             if self.kernel == "precomputed":
@@ -378,7 +379,7 @@ class KernelPCA(KernelEstimator):
         weights, offset, mean = self.eigenvectors_ * scale, np.zeros(len(values), dtype), {}
         if center:
             means = operator.means()
-            weights -= weights.mean(axis=0)
+            weights -= weights.mean(axis=0, dtype=np.float64)
             offset = (means @ weights).astype(dtype)
             mean = {"mean_weights": np.full(n, 1 / n), "mean_square": float(means.mean())}
             mean["means"] = means.astype(dtype)

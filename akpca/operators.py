@@ -85,7 +85,7 @@ class CenteredOperator(LinearOperator):
         if not self.center:
             return self.plain_product(V)
         # H K H V needs no row means of K, but they cost only one more column
-        V = V - V.mean(axis=0)
+        V = V - V.mean(axis=0, dtype=np.float64)
         if self._means is None:
             V = np.column_stack([V, np.full(len(V), 1 / len(V))])
         result = self.plain_product(V)

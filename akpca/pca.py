@@ -97,7 +97,8 @@ def pca(
         raise ValueError(f"n_components must be between 1 and min(n, d) = {limit}, got {k}")
     if method not in PCA_METHODS:
         raise ValueError(f"method must be one of {PCA_METHODS}, got {method!r}")
-    mean = X.mean(axis=0) if center else np.zeros(X.shape[1], X.dtype)
+    mean = X.mean(axis=0, dtype=np.float64) * center
+    mean = mean.astype(X.dtype)
     X = X - mean
     s, components = None, None
     if method == "auto" and min(X.shape) >= max(MIN_SQUARES_SIZE, 4 * k):
