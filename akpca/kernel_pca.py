@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 from sklearn.utils.extmath import svd_flip
 
-from .eigen import block_krylov, clean_eigenvalues, leading_eigenpairs
+from .eigen import block_krylov, clean_eigenvalues, enough_components, leading_eigenpairs
 from .fitting import Interval, StrOptions, fit_method
 from .kernel_code import KernelCode, relative_to
 from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
@@ -31,6 +31,9 @@ MATRIX_FREE_TOL = 1e-3
 MAX_DENSE_FEATURES = 2000
 # Solvers that need the matrix in memory.
 MATRIX_SOLVERS = ("dense", "arpack", "randomized")
+# Components that are tried first where a fraction of the variance is asked for; then four times
+# as many, and so on.
+FIRST_COMPONENTS, MORE_COMPONENTS = 32, 4
 
 
 class KernelPCA(KernelEstimator):
@@ -42,8 +45,9 @@ class KernelPCA(KernelEstimator):
 
     Parameters
     ----------
-    n_components : int, default=None
-        k, the size of the code, at most n_samples. None keeps all of non-zero eigenvalue.
+    n_components : int or float, default=None
+        k, the size of the code, at most n_samples. A number between 0 and 1 asks for the smallest k
+        that explains this fraction of the variance, None for all of non-zero eigenvalue.
     kernel : {'linear', 'poly', 'rbf', 'sigmoid', 'cosine', 'laplacian', 'chi2', \
 'precomputed'}, Kernel or callable, default='linear'
         A name, an object of :mod:`akpca.kernels`, which has its own parameters, or a function of
@@ -106,6 +110,8 @@ class KernelPCA(KernelEstimator):
     explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,)
         Variance of each code coordinate, nu / (n - 1), or without centring the mean square nu / n;
         and its share in the total in feature space, the trace of the (centred) kernel matrix.
+    n_components_ : int
+        k, as it was found.
     eigen_solver_ : str
         The solver that was used.
     residuals_ : ndarray of shape (n_components,)
@@ -156,7 +162,11 @@ class KernelPCA(KernelEstimator):
         "fit_inverse_transform": ["boolean"],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "inverse_gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale"}), None],
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_components": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="neither"),
+            None,
+        ],
         "eigen_solver": [StrOptions({"auto", "krylov", *MATRIX_SOLVERS})],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
@@ -228,6 +238,11 @@ class KernelPCA(KernelEstimator):
         """
         if self.fit_inverse_transform and self.kernel == "precomputed":
             raise ValueError("Cannot fit_inverse_transform with a precomputed kernel.")
+        if self.eigen_solver == "randomized" and (self.n_components or 1) < 1:
+            raise ValueError(
+                f"n_components={self.n_components} needs exact eigenvalues, which "
+                "eigen_solver='randomized' has not: take another, or an int"
+            )
         shift = None
         if isinstance(X, LinearOperator):
             operator, points = X, self._check_operator(X)
@@ -286,11 +301,13 @@ class KernelPCA(KernelEstimator):
             return "matrix"
         # costs in floating-point operations, with factors measured by benchmarks/bench_large.py
         (n, d), cost = X.shape, {}
-        k = n if self.n_components is None else min(n, self.n_components)
+        wanted = self.n_components or n
+        k = min(n, FIRST_COMPONENTS if wanted < 1 else wanted)
         block = 1.25 * k + 8
         D = None if sparse.issparse(X) else count_features(self.kernel_, d)
         # of all components, no more than D have an eigenvalue
-        if D and (k <= D or self.n_components is None) and D <= MAX_DENSE_FEATURES:
+        enough = D and (k <= D or not isinstance(self.n_components, Integral))
+        if enough and D <= MAX_DENSE_FEATURES:
             # their covariance, then ARPACK or LAPACK
             cost["features"] = (n + 1500) * D**2 + min(20 * k * D**2, 5 * D**3)
         elif D and k <= D:  # five sweeps over the features, each used twice
@@ -304,10 +321,18 @@ class KernelPCA(KernelEstimator):
             cost["krylov"] = 5 * n**2 * (d + 2 * block + 100)
         return min(cost, key=cost.get)
 
-    def _decompose(self, operator):
+    def _decompose(self, operator, k=None):
         """Return eigenvalues, eigenvectors and residuals, which are None if not iterative."""
-        n = operator.shape[0]
-        k = n if self.n_components is None else min(n, self.n_components)
+        n, wanted = operator.shape[0], self.n_components or operator.shape[0]
+        if k is None and wanted < 1:
+            k = n if self.eigen_solver == "dense" else FIRST_COMPONENTS
+            total = wanted * operator.trace()
+            while (pairs := self._decompose(operator, min(k, n)))[0].sum() < total and k < n:
+                k *= MORE_COMPONENTS
+                if k > n / 8 and isinstance(operator, MatrixOperator):
+                    k = n  # LAPACK, which needs about as long for some as for all
+            return pairs
+        k = k or min(n, wanted)
         if isinstance(operator, FeatureOperator):
             return self._decompose_features(operator, k)
         if isinstance(operator, MatrixOperator) and self.eigen_solver != "krylov":
@@ -315,6 +340,7 @@ class KernelPCA(KernelEstimator):
             options |= {"iterated_power": self.iterated_power, "random_state": self.random_state}
             # an operator's K, and a precomputed one that was not copied, are the caller's
             own = operator is not self.X_fit_ and (self.kernel != "precomputed" or self.copy_X)
+            own = own and (wanted >= 1 or k == n)  # or K may be needed again
             values, vectors, used = leading_eigenpairs(operator.K, k, overwrite=own, **options)
             self.eigen_solver_ = used
             return values, vectors, None
@@ -327,7 +353,7 @@ class KernelPCA(KernelEstimator):
 
     def _decompose_features(self, operator, k):
         found, residuals = min(k, operator.n_features), None
-        k = found if self.n_components is None else k
+        k = k if isinstance(self.n_components, Integral) else found
         values, vectors = np.zeros(k), np.zeros((operator.shape[0], k))
         self.eigen_solver_ = "dense"
         if found == 0:  # all samples are zero
@@ -364,16 +390,21 @@ class KernelPCA(KernelEstimator):
         check_finite(values, self.kernel_)
         values = clean_eigenvalues(values, n, largest_entry=largest, dtype=dtype)
         vectors, _ = svd_flip(u=vectors.astype(dtype), v=None)
-        if self.remove_zero_eig or self.n_components is None:
-            values, vectors = values[values > 0], vectors[:, values > 0]
-        self.eigenvalues_, self.eigenvectors_ = values, np.ascontiguousarray(vectors)
-        self.explained_variance_ = values / max(n - 1 if center else n, 1)
+        k, wanted = len(values), self.n_components
+        if self.remove_zero_eig or not isinstance(wanted, Integral):
+            k = np.count_nonzero(values)
         # rounding, or negative eigenvalues, can make the trace smaller than what was found of it
         trace = float(operator.diagonal().sum(dtype=np.float64))
         total = max(trace, float(values.sum(dtype=np.float64)))
+        if wanted is not None and wanted < 1:
+            k = enough_components(values[:k], total, wanted)
+        values, vectors = values[:k], vectors[:, :k]
+        self.n_components_, self.eigenvalues_ = k, values
+        self.eigenvectors_ = np.ascontiguousarray(vectors)
+        self.explained_variance_ = values / max(n - 1 if center else n, 1)
         self.explained_variance_ratio_ = values / total if total > 0 else np.zeros_like(values)
         if residuals is not None:
-            self.residuals_ = residuals
+            self.residuals_ = residuals[:k]
         # alpha = u / sqrt(nu); a component without variance has no direction: code 0
         scale = np.divide(1, np.sqrt(values), out=np.zeros_like(values), where=values > 0)
         weights, offset, mean = self.eigenvectors_ * scale, np.zeros(len(values), dtype), {}

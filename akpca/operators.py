@@ -147,7 +147,7 @@ class SampleOperator(CenteredOperator):
         """
         chosen, values, U = self.sampled_eigenpairs(width, n_landmarks, random_state)
         # bound the division by tiny eigenvalues
-        U = (U / np.maximum(values, MIN_EIGENVALUE_RATIO * values[0])).astype(self.dtype)
+        U = (U / np.maximum(values, MIN_EIGENVALUE_RATIO * values[0] or 1.0)).astype(self.dtype)
         vectors = self.extend(self.take(chosen), U)
         return vectors - vectors.mean(axis=0) if self.center else vectors
 

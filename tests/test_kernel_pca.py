@@ -283,6 +283,8 @@ def test_inverse_errors(X):
     [
         ({"kernel": "gauss"}, "'kernel' parameter"),
         ({"eigen_solver": "qr"}, "'eigen_solver' parameter"),
+        ({"n_components": 0.9, "eigen_solver": "randomized"}, "n_components=0.9 needs exact"),
+        ({"n_components": 1.5}, "'n_components' parameter"),
         ({"gamma": "median"}, "gamma='median' is for a kernel in .* not for 'linear'"),
         ({"inverse_gamma": "auto"}, "'inverse_gamma' parameter"),
         ({"kernel": "precomputed"}, "square matrix"),
@@ -336,6 +338,21 @@ def test_kernel_objects_and_callables(kernel, X, X_new):
 
 
 ALL = [KernelPCA, NystromKernelPCA, IncrementalKernelPCA, KernelHebbian]
+
+
+@pytest.mark.parametrize("solver", ["auto", "dense", "arpack", "krylov"])
+@pytest.mark.parametrize(("kernel", "fraction"), [("rbf", 0.3), ("rbf", 0.97), ("poly", 0.9)])
+def test_a_fraction_of_the_variance(kernel, fraction, solver):
+    """The smallest number of components that explain it, the same as if that had been given."""
+    X = load_digits().data[:500] / 16
+    options = {"kernel": kernel, "degree": 2, "eigen_solver": solver, "tol": 1e-6}
+    model = KernelPCA(fraction, random_state=0, **options).fit(X)
+    k, shares = model.n_components_, model.explained_variance_ratio_
+    assert len(shares) == k == model.transform(X[:3]).shape[1]
+    assert shares.sum() >= fraction > shares[:-1].sum()
+    values = KernelPCA(k, kernel=kernel, degree=2, eigen_solver="dense").fit(X).eigenvalues_
+    np.testing.assert_allclose(model.eigenvalues_, values, rtol=1e-6)
+    assert KernelPCA(fraction, **options).fit(0 * X).n_components_ == 0
 
 
 @pytest.mark.parametrize("cls", ALL)
