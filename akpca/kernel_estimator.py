@@ -84,7 +84,7 @@ class KernelEstimator(Encoder):
         return decoder.decode(check_codes(X, self._n_features_out, estimator=self))
 
     def score_samples(self, X) -> np.ndarray:
-        """Return how well the components explain each sample; the lower, the more abnormal.
+        """Return how well the components explain each sample, (n_new,); low is abnormal.
 
         It is minus the squared distance of phi(x) from the mean and all that the components add to
         it, in feature space: Hoffmann, "Kernel PCA for novelty detection", Pattern Recognition 40,
@@ -93,10 +93,6 @@ class KernelEstimator(Encoder):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_new, n_features)
-
-        Returns
-        -------
-        scores : ndarray of shape (n_new,)
         """
         check_is_fitted(self, "_code")
         if self._code.points is None:

@@ -74,7 +74,7 @@ class KernelPCA(KernelEstimator):
     tol : float, default=0
         Of 'arpack'; 0 is machine precision. For 'krylov', ||K u - nu u|| / nu at most; 0 is 1e-3.
     max_iter : int, default=None
-        Iteration limit of 'arpack'. For 'krylov', of sweeps over the kernel; None is 100.
+        Limit of ARPACK's iterations, or of sweeps of 'krylov', for which None is 100.
     iterated_power : int or 'auto', default='auto'
         Power iterations of 'randomized'.
     remove_zero_eig : bool, default=False
@@ -112,14 +112,10 @@ class KernelPCA(KernelEstimator):
         and its share in the total in feature space, the trace of the (centred) kernel matrix.
     n_components_ : int
         k, as it was found.
-    eigen_solver_ : str
-        The solver that was used.
+    eigen_solver_, kernel_, gamma_, inverse_gamma_
+        The solver, the kernel object and the gammas that were used.
     residuals_ : ndarray of shape (n_components,)
         Relative residuals of the eigenpairs, if the solver was matrix-free.
-    kernel_ : Kernel
-        The kernel that was used.
-    gamma_, inverse_gamma_ : float
-        The gamma that was used, of the kernel and of the learned inverse.
     dual_coef_, X_transformed_fit_ : ndarrays of shape (n_centers, n_features or n_components)
         Coefficients and centres of the learned inverse: codes of the samples, above `memory_limit`
         of some of them.
@@ -127,8 +123,6 @@ class KernelPCA(KernelEstimator):
         The fitted decoder, if `preimage`.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features), or operator
         What was fitted.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
 
     Notes
     -----
@@ -274,10 +268,7 @@ class KernelPCA(KernelEstimator):
         return self
 
     def fit_transform(self, X, y=None, **params) -> np.ndarray:
-        """Fit to X and return its codes, shape (n_samples, n_components), at no extra cost.
-
-        Parameters are those of `fit`.
-        """
+        """Fit to X, as `fit` does, and return its codes, which costs nothing more."""
         return self.fit(X, **params)._code.codes.copy()
 
     def _fit_inverse(self, codes, targets):

@@ -287,14 +287,8 @@ class KernelOperator(SampleOperator):
 class MatrixOperator(CenteredOperator):
     """A symmetric matrix in memory.
 
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        The plain kernel matrix.
-    center : bool, default=False
-        Whether to centre K, in place. False uses K as it is.
-    means : ndarray of shape (n,), default=None
-        Row means of the plain K, if K has been centred already.
+    The plain K is centred in place, if it should be, unless `means`, (n,), are given: the row means
+    that it had before it was.
     """
 
     def __init__(
