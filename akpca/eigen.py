@@ -68,25 +68,17 @@ def leading_eigenpairs(
     random_state=None,
     overwrite: bool = False,
 ) -> tuple[np.ndarray, np.ndarray, str]:
-    """Return the k algebraically largest eigenpairs of a symmetric matrix, and the solver's name.
+    """Return the k largest eigenpairs of a symmetric matrix, 1 <= k <= n, and the solver's name.
+
+    Values are the algebraically largest ones.
 
     Parameters
     ----------
-    K : ndarray of shape (n, n)
-        Symmetric.
-    k : int
-        At least 1 and at most n.
     solver : {'auto', 'dense', 'arpack', 'randomized'}, default='auto'
         'auto' is the cheaper of 'dense' and 'arpack', which falls back on 'dense' where it can't
         start or go on.
-    tol : float, default=0
-        Tolerance of ARPACK; 0 is machine precision.
-    max_iter : int, default=None
-        Iteration limit of ARPACK.
-    iterated_power : int or 'auto', default='auto'
-        Power iterations of the randomised solver.
-    random_state : int, RandomState instance or None, default=None
-        Determines the starting vectors of 'arpack' and 'randomized'.
+    tol, max_iter, iterated_power, random_state
+        As in :class:`akpca.KernelPCA`.
     overwrite : bool, default=False
         Allow the dense solver to overwrite K, which saves a copy of it.
     """
@@ -177,8 +169,6 @@ def block_krylov(
     ----------
     K : operator or ndarray of shape (n, n)
         Anything symmetric with ``shape``, ``dtype`` and ``K @ V``.
-    k : int
-        Number of pairs.
     tol : float, default=1e-4
         Largest ||K v - nu v|| / nu. Eigenvalues then have relative errors of tol^2 / relative gap.
     max_products : int, default=100
@@ -267,17 +257,8 @@ def power_method(
     Repeats y <- A y / ||A y|| from a random start until y does not change, removes the eigenvector
     from A by deflation, A <- A - lambda v v^T, and goes on with the next. For teaching.
 
-    Parameters
-    ----------
-    A : ndarray of shape (n, n)
-    k : int
-        At least 1 and at most n.
-    tol : float, default=1e-10
-        Stop when a step changes the eigenvector by less than this.
-    max_iter : int, default=10_000
-        Largest number of steps for each eigenvector. An error is raised if they are not enough.
-    random_state : int, RandomState instance or None, default=0
-        Determines the starting vectors.
+    A step that changes an eigenvector by less than `tol` is the last one, and an error is raised if
+    `max_iter` of them are not enough.
     """
     A = np.array(A, dtype=np.float64)
     n = A.shape[0]

@@ -497,7 +497,7 @@ class IncrementalKernelPCA(KernelEstimator):
             X = None if points is None or hasattr(points, "encode") else points
         else:
             X = self._validate(X)
-            self._resolve_kernel(X.shape[1])
+            self._resolve_kernel(X)
             if self.kernel == "precomputed":
                 K = X.toarray() if sparse.issparse(X) else X.copy()
                 operator, X = MatrixOperator.precomputed(K, center=False), None
@@ -537,7 +537,7 @@ class IncrementalKernelPCA(KernelEstimator):
         first = not hasattr(self, "_state")
         X = self._validate(X, reset=first, copy=True)  # the caller's may change
         if first:
-            self._resolve_kernel(X.shape[1])
+            self._resolve_kernel(X)
             self._dtype, state = X.dtype, MergeState.empty(self._basis(X, self.center))
         else:
             state = self._state

@@ -38,40 +38,21 @@ def relative_to(shift: np.ndarray | None, X):
 
 @dataclass(frozen=True, eq=False)
 class KernelCode:
-    """A fitted code: encodes samples, and tells decoders about feature space.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    points : {ndarray, sparse matrix} of shape (m, d), operator or None
-        Z. An operator has its own ``encode(X, weights)``. None if kernel values are precomputed.
-    weights : ndarray of shape (m, k)
-        W; components have norm 1 in feature space.
-    offset : ndarray of shape (k,)
-        Inner products of the components with the mean; zeros if not centred.
-    mean_weights : ndarray of shape (m,) or None
-        c. None if not centred: codes are then relative to 0.
-    mean_square : float
-        ||mean||^2; 0 if not centred.
-    codes : ndarray of shape (n, k) or None
-        Codes of known samples, which decoders start or learn from.
-    targets : ndarray of shape (n, d) or None
-        The known samples themselves, often the points.
-    means : ndarray of shape (m,) or None
-        phi(z_i) . mean, if known: subtracted from kernel values first, to avoid cancellation.
-    shift : ndarray of shape (d,) or None
-        Origin of the points, subtracted from samples first (`KernelEstimator._best_origin`).
-    """
+    """A fitted code: encodes samples, and tells decoders about feature space."""
 
     kernel: Kernel
+    # Z, shape (m, d), or an operator with its own ``encode(X, weights)``; None if kernel values are
+    # precomputed
     points: np.ndarray | sparse.sparray | None
-    weights: np.ndarray
-    offset: np.ndarray
-    mean_weights: np.ndarray | None = None
-    mean_square: float = 0.0
-    codes: np.ndarray | None = None
-    targets: np.ndarray | None = None
+    weights: np.ndarray  # W, (m, k); components have norm 1 in feature space
+    offset: np.ndarray  # (k,), products of the components with the mean; zeros if not centred
+    mean_weights: np.ndarray | None = None  # c, (m,); None if not centred, codes relative to 0
+    mean_square: float = 0.0  # ||mean||^2
+    codes: np.ndarray | None = None  # (n, k), of known samples, from which decoders start or learn
+    targets: np.ndarray | None = None  # (n, d), these samples themselves, often the points
+    # phi(z_i) . mean, (m,), if known: subtracted from kernel values first, to avoid cancellation
     means: np.ndarray | None = None
+    # origin of the points, (d,), subtracted from samples first (`KernelEstimator._best_origin`)
     shift: np.ndarray | None = None
 
     def encode(self, X) -> np.ndarray:

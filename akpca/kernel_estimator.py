@@ -29,6 +29,9 @@ from .kernels import (
     Precomputed,
     gamma_of,
     make_kernel,
+    median_gamma,
+    sum_duplicates,
+    warn_if_identity,
 )
 from .preimage import PREIMAGES, Preimage, RidgePreimage, make_preimage
 
@@ -36,6 +39,7 @@ __all__ = ["KERNEL_CONSTRAINTS", "KernelEstimator"]
 
 KERNEL_CONSTRAINTS: dict = {
     **CONSTRAINTS,  # of gamma, degree and coef0
+    "gamma": [*CONSTRAINTS["gamma"], StrOptions({"median"})],
     "kernel": [StrOptions(set(KERNELS) | {"precomputed"}), callable],
     "kernel_params": [dict, None],
     "n_jobs": [None, Integral],
@@ -80,7 +84,7 @@ class KernelEstimator(Encoder):
         return decoder.decode(check_codes(X, self._n_features_out, estimator=self))
 
     def score_samples(self, X) -> np.ndarray:
-        """Return how well the components explain each sample; the lower, the more abnormal.
+        """Return how well the components explain each sample, (n_new,); low is abnormal.
 
         It is minus the squared distance of phi(x) from the mean and all that the components add to
         it, in feature space: Hoffmann, "Kernel PCA for novelty detection", Pattern Recognition 40,
@@ -89,10 +93,6 @@ class KernelEstimator(Encoder):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_new, n_features)
-
-        Returns
-        -------
-        scores : ndarray of shape (n_new,)
         """
         check_is_fitted(self, "_code")
         if self._code.points is None:
@@ -108,11 +108,14 @@ class KernelEstimator(Encoder):
                 "X is a dask array: pass akpca.distributed.DaskKernelOperator(X, kernel), with "
                 "kernel='precomputed'"
             )
-        return validate_data(self, X, reset=reset, **options)
+        X = validate_data(self, X, reset=reset, **options)
+        return sum_duplicates(X) if sparse.issparse(X) else X
 
-    def _resolve_kernel(self, n_features):
-        """Set `kernel_` and `gamma_` from the parameters; return the kernel."""
-        kernel, gamma = self.kernel, 1 / n_features if self.gamma is None else self.gamma
+    def _resolve_kernel(self, X):
+        """Set `kernel_` and `gamma_` from the parameters and samples; return the kernel."""
+        n_features, kernel = X.shape[1], self.kernel
+        gamma = 1 / n_features if self.gamma is None else self.gamma
+        gamma = median_gamma(kernel, X) if gamma == "median" else gamma
         if isinstance(kernel, Kernel):  # with its own gamma
             kernel.check_params()
             gamma = gamma_of(kernel, n_features)
@@ -123,6 +126,7 @@ class KernelEstimator(Encoder):
             kernel = Precomputed()
         else:
             kernel = make_kernel(kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
+        warn_if_identity(kernel, X)
         self.kernel_, self.gamma_ = kernel, gamma
         return kernel
 
@@ -134,7 +138,7 @@ class KernelEstimator(Encoder):
         """
         if self.center and isinstance(self.kernel_, Linear) and isinstance(X, np.ndarray):
             with np.errstate(over="ignore"):  # kernel values will not be finite, which is reported
-                return X.mean(axis=0)
+                return X.mean(axis=0, dtype=np.float64).astype(X.dtype)
         return None
 
     def _check_operator(self, operator: LinearOperator):

@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 from sklearn.utils.extmath import svd_flip
 
-from .eigen import block_krylov, clean_eigenvalues, leading_eigenpairs
+from .eigen import block_krylov, clean_eigenvalues, enough_components, leading_eigenpairs
 from .fitting import Interval, StrOptions, fit_method
 from .kernel_code import KernelCode, relative_to
 from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
@@ -31,6 +31,9 @@ MATRIX_FREE_TOL = 1e-3
 MAX_DENSE_FEATURES = 2000
 # Solvers that need the matrix in memory.
 MATRIX_SOLVERS = ("dense", "arpack", "randomized")
+# Components that are tried first where a fraction of the variance is asked for; then four times
+# as many, and so on.
+FIRST_COMPONENTS, MORE_COMPONENTS = 32, 4
 
 
 class KernelPCA(KernelEstimator):
@@ -42,14 +45,16 @@ class KernelPCA(KernelEstimator):
 
     Parameters
     ----------
-    n_components : int, default=None
-        k, the size of the code, at most n_samples. None keeps all of non-zero eigenvalue.
+    n_components : int or float, default=None
+        k, the size of the code, at most n_samples. A number between 0 and 1 asks for the smallest k
+        that explains this fraction of the variance, None for all of non-zero eigenvalue.
     kernel : {'linear', 'poly', 'rbf', 'sigmoid', 'cosine', 'laplacian', 'chi2', \
 'precomputed'}, Kernel or callable, default='linear'
         A name, an object of :mod:`akpca.kernels`, which has its own parameters, or a function of
         two samples that returns a number. 'precomputed' means that X is a kernel matrix.
-    gamma : float, default=None
-        Coefficient of the kernels that have one. None is 1 / n_features.
+    gamma : float or 'median', default=None
+        Coefficient of the kernels that have one. None is 1 / n_features; 'median', for 'rbf',
+        'laplacian' and 'chi2', 1 / the median distance (squared for 'rbf') of up to 1,000 samples.
     degree : float, default=3
         Degree of 'poly'.
     coef0 : float, default=1
@@ -69,7 +74,7 @@ class KernelPCA(KernelEstimator):
     tol : float, default=0
         Of 'arpack'; 0 is machine precision. For 'krylov', ||K u - nu u|| / nu at most; 0 is 1e-3.
     max_iter : int, default=None
-        Iteration limit of 'arpack'. For 'krylov', of sweeps over the kernel; None is 100.
+        Limit of ARPACK's iterations, or of sweeps of 'krylov', for which None is 100.
     iterated_power : int or 'auto', default='auto'
         Power iterations of 'randomized'.
     remove_zero_eig : bool, default=False
@@ -105,14 +110,12 @@ class KernelPCA(KernelEstimator):
     explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,)
         Variance of each code coordinate, nu / (n - 1), or without centring the mean square nu / n;
         and its share in the total in feature space, the trace of the (centred) kernel matrix.
-    eigen_solver_ : str
-        The solver that was used.
+    n_components_ : int
+        k, as it was found.
+    eigen_solver_, kernel_, gamma_, inverse_gamma_
+        The solver, the kernel object and the gammas that were used.
     residuals_ : ndarray of shape (n_components,)
         Relative residuals of the eigenpairs, if the solver was matrix-free.
-    kernel_ : Kernel
-        The kernel that was used.
-    gamma_, inverse_gamma_ : float
-        The gamma that was used, of the kernel and of the learned inverse.
     dual_coef_, X_transformed_fit_ : ndarrays of shape (n_centers, n_features or n_components)
         Coefficients and centres of the learned inverse: codes of the samples, above `memory_limit`
         of some of them.
@@ -120,8 +123,6 @@ class KernelPCA(KernelEstimator):
         The fitted decoder, if `preimage`.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features), or operator
         What was fitted.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
 
     Notes
     -----
@@ -155,7 +156,11 @@ class KernelPCA(KernelEstimator):
         "fit_inverse_transform": ["boolean"],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "inverse_gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale"}), None],
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_components": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="neither"),
+            None,
+        ],
         "eigen_solver": [StrOptions({"auto", "krylov", *MATRIX_SOLVERS})],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
@@ -227,6 +232,11 @@ class KernelPCA(KernelEstimator):
         """
         if self.fit_inverse_transform and self.kernel == "precomputed":
             raise ValueError("Cannot fit_inverse_transform with a precomputed kernel.")
+        if self.eigen_solver == "randomized" and (self.n_components or 1) < 1:
+            raise ValueError(
+                f"n_components={self.n_components} needs exact eigenvalues, which "
+                "eigen_solver='randomized' has not: take another, or an int"
+            )
         shift = None
         if isinstance(X, LinearOperator):
             operator, points = X, self._check_operator(X)
@@ -237,7 +247,7 @@ class KernelPCA(KernelEstimator):
             X = self._validate(X, copy=self.copy_X)
             if self.fit_inverse_transform and sparse.issparse(X):
                 raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
-            kernel, shift = self._resolve_kernel(X.shape[1]), self._best_origin(X)
+            kernel, shift = self._resolve_kernel(X), self._best_origin(X)
             points, targets = X if shift is None else relative_to(shift, X), X
             route = self._choose_route(X)
             if self.kernel == "precomputed":
@@ -258,10 +268,7 @@ class KernelPCA(KernelEstimator):
         return self
 
     def fit_transform(self, X, y=None, **params) -> np.ndarray:
-        """Fit to X and return its codes, shape (n_samples, n_components), at no extra cost.
-
-        Parameters are those of `fit`.
-        """
+        """Fit to X, as `fit` does, and return its codes, which costs nothing more."""
         return self.fit(X, **params)._code.codes.copy()
 
     def _fit_inverse(self, codes, targets):
@@ -285,11 +292,13 @@ class KernelPCA(KernelEstimator):
             return "matrix"
         # costs in floating-point operations, with factors measured by benchmarks/bench_large.py
         (n, d), cost = X.shape, {}
-        k = n if self.n_components is None else min(n, self.n_components)
+        wanted = self.n_components or n
+        k = min(n, FIRST_COMPONENTS if wanted < 1 else wanted)
         block = 1.25 * k + 8
         D = None if sparse.issparse(X) else count_features(self.kernel_, d)
         # of all components, no more than D have an eigenvalue
-        if D and (k <= D or self.n_components is None) and D <= MAX_DENSE_FEATURES:
+        enough = D and (k <= D or not isinstance(self.n_components, Integral))
+        if enough and D <= MAX_DENSE_FEATURES:
             # their covariance, then ARPACK or LAPACK
             cost["features"] = (n + 1500) * D**2 + min(20 * k * D**2, 5 * D**3)
         elif D and k <= D:  # five sweeps over the features, each used twice
@@ -303,10 +312,18 @@ class KernelPCA(KernelEstimator):
             cost["krylov"] = 5 * n**2 * (d + 2 * block + 100)
         return min(cost, key=cost.get)
 
-    def _decompose(self, operator):
+    def _decompose(self, operator, k=None):
         """Return eigenvalues, eigenvectors and residuals, which are None if not iterative."""
-        n = operator.shape[0]
-        k = n if self.n_components is None else min(n, self.n_components)
+        n, wanted = operator.shape[0], self.n_components or operator.shape[0]
+        if k is None and wanted < 1:
+            k = n if self.eigen_solver == "dense" else FIRST_COMPONENTS
+            total = wanted * operator.trace()
+            while (pairs := self._decompose(operator, min(k, n)))[0].sum() < total and k < n:
+                k *= MORE_COMPONENTS
+                if k > n / 8 and isinstance(operator, MatrixOperator):
+                    k = n  # LAPACK, which needs about as long for some as for all
+            return pairs
+        k = k or min(n, wanted)
         if isinstance(operator, FeatureOperator):
             return self._decompose_features(operator, k)
         if isinstance(operator, MatrixOperator) and self.eigen_solver != "krylov":
@@ -314,6 +331,7 @@ class KernelPCA(KernelEstimator):
             options |= {"iterated_power": self.iterated_power, "random_state": self.random_state}
             # an operator's K, and a precomputed one that was not copied, are the caller's
             own = operator is not self.X_fit_ and (self.kernel != "precomputed" or self.copy_X)
+            own = own and (wanted >= 1 or k == n)  # or K may be needed again
             values, vectors, used = leading_eigenpairs(operator.K, k, overwrite=own, **options)
             self.eigen_solver_ = used
             return values, vectors, None
@@ -326,7 +344,7 @@ class KernelPCA(KernelEstimator):
 
     def _decompose_features(self, operator, k):
         found, residuals = min(k, operator.n_features), None
-        k = found if self.n_components is None else k
+        k = k if isinstance(self.n_components, Integral) else found
         values, vectors = np.zeros(k), np.zeros((operator.shape[0], k))
         self.eigen_solver_ = "dense"
         if found == 0:  # all samples are zero
@@ -363,22 +381,27 @@ class KernelPCA(KernelEstimator):
         check_finite(values, self.kernel_)
         values = clean_eigenvalues(values, n, largest_entry=largest, dtype=dtype)
         vectors, _ = svd_flip(u=vectors.astype(dtype), v=None)
-        if self.remove_zero_eig or self.n_components is None:
-            values, vectors = values[values > 0], vectors[:, values > 0]
-        self.eigenvalues_, self.eigenvectors_ = values, np.ascontiguousarray(vectors)
-        self.explained_variance_ = values / max(n - 1 if center else n, 1)
+        k, wanted = len(values), self.n_components
+        if self.remove_zero_eig or not isinstance(wanted, Integral):
+            k = np.count_nonzero(values)
         # rounding, or negative eigenvalues, can make the trace smaller than what was found of it
         trace = float(operator.diagonal().sum(dtype=np.float64))
         total = max(trace, float(values.sum(dtype=np.float64)))
+        if wanted is not None and wanted < 1:
+            k = enough_components(values[:k], total, wanted)
+        values, vectors = values[:k], vectors[:, :k]
+        self.n_components_, self.eigenvalues_ = k, values
+        self.eigenvectors_ = np.ascontiguousarray(vectors)
+        self.explained_variance_ = values / max(n - 1 if center else n, 1)
         self.explained_variance_ratio_ = values / total if total > 0 else np.zeros_like(values)
         if residuals is not None:
-            self.residuals_ = residuals
+            self.residuals_ = residuals[:k]
         # alpha = u / sqrt(nu); a component without variance has no direction: code 0
         scale = np.divide(1, np.sqrt(values), out=np.zeros_like(values), where=values > 0)
         weights, offset, mean = self.eigenvectors_ * scale, np.zeros(len(values), dtype), {}
         if center:
             means = operator.means()
-            weights -= weights.mean(axis=0)
+            weights -= weights.mean(axis=0, dtype=np.float64)
             offset = (means @ weights).astype(dtype)
             mean = {"mean_weights": np.full(n, 1 / n), "mean_square": float(means.mean())}
             mean["means"] = means.astype(dtype)

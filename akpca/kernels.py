@@ -20,17 +20,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import pairwise, starmap
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.metrics.pairwise import additive_chi2_kernel, manhattan_distances, pairwise_kernels
-from sklearn.utils import check_array, gen_batches
+from sklearn.metrics.pairwise import (
+    additive_chi2_kernel,
+    euclidean_distances,
+    manhattan_distances,
+    pairwise_kernels,
+)
+from sklearn.utils import check_array
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from .fitting import FLOATS, Interval, validate_parameter_constraints
+from .progress import warn_user
 from .threads import run_in_threads
 
 __all__ = [
@@ -53,7 +60,10 @@ __all__ = [
     "gamma_of",
     "ignore_overflow",
     "make_kernel",
+    "median_gamma",
     "part",
+    "sum_duplicates",
+    "warn_if_identity",
     "with_gamma",
 ]
 
@@ -66,6 +76,8 @@ CACHED_ROWS = 64
 # Largest gamma ||x||^2 for which the RBF kernel is computed in float32, and for which the origin
 # stays where it is: rounding errors of k are about eps gamma ||x||^2.
 FLOAT32_LIMIT, FLOAT64_LIMIT = 8, 1e6
+# Samples that tell the scale of the data, and values of a kernel below which they are strangers.
+FEW_SAMPLES, MANY_SAMPLES, STRANGERS = 50, 1000, 1e-6
 
 # Parameters of kernels that exist, as in scikit-learn's estimators.
 CONSTRAINTS: dict = {
@@ -129,7 +141,8 @@ class Kernel(BaseEstimator):
 
     def diag(self, X) -> np.ndarray:
         """Return k(x, x) for each row x of a matrix of floats, shape (n,)."""
-        blocks = (X[rows] for rows in gen_batches(X.shape[0], DIAGONAL_ROWS))
+        starts = range(0, X.shape[0], DIAGONAL_ROWS)
+        blocks = (X[start : start + DIAGONAL_ROWS] for start in starts)
         return np.concatenate([self.values(B, B).diagonal() for B in blocks], dtype=X.dtype)
 
     def __call__(self, X, Y=None) -> np.ndarray:
@@ -161,7 +174,9 @@ class Kernel(BaseEstimator):
             if symmetric:
                 K[rows.stop :, rows] = block.T
 
-        blocks = list(gen_batches(X.shape[0], BLOCK_ROWS))
+        # scikit-learn's gen_batches takes as long as all else for a small matrix
+        edges = range(0, len(K) + BLOCK_ROWS, BLOCK_ROWS)
+        blocks = list(starmap(slice, pairwise(edges)))
         run_in_threads(fill_rows, blocks, flops=2.0 * K.size * X.shape[1])
         if exact:
             np.fill_diagonal(K, self.diag(X))
@@ -186,7 +201,10 @@ def _as_kernel(value) -> Kernel:
 
 @dataclass
 class _Exponential(Kernel):
-    """Base class of kernels k(x, y) = exp(-gamma distance(x, y)), for which k(x, x) = 1."""
+    """Base class of kernels k(x, y) = exp(-gamma distance(x, y)), for which k(x, x) = 1.
+
+    A subclass defines ``distances(X, Y)``, shape (len(X), len(Y)).
+    """
 
     gamma: float | None = None
     _parameter_constraints = {"gamma": CONSTRAINTS["gamma"]}  # noqa: RUF012
@@ -258,6 +276,12 @@ class RBF(_Exponential):
     name = "rbf"
     values = Kernel.values
 
+    def distances(self, X, Y) -> np.ndarray:  # noqa: D102
+        if isinstance(X, np.ndarray) and isinstance(Y, np.ndarray):
+            origin = Y.mean(axis=0, dtype=np.float64)
+            X, Y = X - origin, Y - origin
+        return euclidean_distances(X, Y, squared=True)
+
     @ignore_overflow
     def row_terms(self, X):  # noqa: D102
         # squares that overflow would give 0, not NaN
@@ -270,15 +294,16 @@ class RBF(_Exponential):
             out[:] = self.values(X.astype(np.float64), Y.astype(np.float64))
             return
         if largest > FLOAT64_LIMIT and not (sparse.issparse(X) or sparse.issparse(Y)):
-            origin = Y.mean(axis=0)  # distances do not depend on it, but their rounding errors do
+            # distances do not depend on it, but their rounding errors do
+            origin = Y.mean(axis=0, dtype=np.float64).astype(Y.dtype)
             X, Y = X - origin, Y - origin
             x_terms, y_terms = row_norms(X, squared=True), row_norms(Y, squared=True)
         _inner_products(out, X, Y)
         x_terms, y_terms = gamma * x_terms, gamma * y_terms
-        for rows in gen_batches(len(out), CACHED_ROWS):
-            block = out[rows]
+        for i in range(0, len(out), CACHED_ROWS):
+            block = out[i : i + CACHED_ROWS]
             block *= 2 * gamma
-            block -= np.add.outer(x_terms[rows], y_terms)
+            block -= np.add.outer(x_terms[i : i + CACHED_ROWS], y_terms)
             np.minimum(block, 0, out=block)
             np.exp(block, out=block)
 
@@ -311,7 +336,8 @@ class Cosine(Kernel):
 
     def fill(self, out, X, Y, x_terms, y_terms):  # noqa: D102
         _inner_products(out, X, Y)
-        for rows in gen_batches(len(out), CACHED_ROWS):
+        for i in range(0, len(out), CACHED_ROWS):
+            rows = slice(i, i + CACHED_ROWS)
             out[rows] *= np.multiply.outer(x_terms[rows], y_terms)
 
     def diag(self, X) -> np.ndarray:  # noqa: D102
@@ -444,9 +470,56 @@ def with_gamma(kernel: Kernel, gamma: float) -> Kernel:
     return kernel
 
 
+@ignore_overflow
+def median_gamma(kernel, X) -> float:
+    """Return 1 / the median distance of different samples, as the kernel of that name measures it.
+
+    At most `MANY_SAMPLES` are compared. If they are all the same, it is 1 / n_features.
+    """
+    decaying = [name for name, cls in KERNELS.items() if issubclass(cls, _Exponential)]
+    if kernel not in decaying:
+        raise ValueError(f"gamma='median' is for a kernel in {decaying}, not for {kernel!r}")
+    some = _evenly_spaced(X, MANY_SAMPLES)
+    distances = KERNELS[kernel]().distances(some, some)
+    distances = distances[distances > 1e-12 * distances.max()]  # rounding
+    return 1 / float(np.median(distances)) if distances.size else 1 / X.shape[1]
+
+
+def warn_if_identity(kernel: Kernel, X) -> None:
+    """Warn if a kernel that decays takes all samples for strangers: its matrix is the identity."""
+    if not isinstance(kernel, _Exponential) or X.shape[0] < 2:
+        return
+    if kernel.matrix(X[:1], X[1:FEW_SAMPLES]).max() >= STRANGERS:  # which nearly always tells
+        return
+    K = kernel.matrix(_evenly_spaced(X, MANY_SAMPLES))
+    np.fill_diagonal(K, 0)
+    largest = np.median(K.max(axis=1))
+    if largest >= STRANGERS:
+        return
+    warn_user(
+        f"kernel='{kernel.name}' with gamma={gamma_of(kernel, X.shape[1]):.2g} is about "
+        f"{largest:.0e} between neighbours in X, so that new samples get codes of 0: scale the "
+        f"data, or try gamma={median_gamma(kernel.name, X):.2g}, 1 / their median distance",
+        UserWarning,
+    )
+
+
+def _evenly_spaced(X, count: int):
+    return X[np.linspace(0, X.shape[0] - 1, min(count, X.shape[0])).astype(int)]
+
+
 def check_samples(X, name: str):
     """Return X as a matrix of float32 or float64 whose rows are samples, dense or CSR."""
-    return check_array(X, accept_sparse="csr", dtype=FLOATS, input_name=name, estimator="Kernel")
+    options = {"accept_sparse": "csr", "dtype": FLOATS, "estimator": "Kernel"}
+    return sum_duplicates(check_array(X, input_name=name, **options))
+
+
+def sum_duplicates(X):
+    """Return X, or if it is sparse and has entries in several parts, a copy with their sums."""
+    if sparse.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def check_finite(values: np.ndarray, kernel: Kernel, name: str = "X") -> np.ndarray:
@@ -473,7 +546,8 @@ def center_in_place(K: np.ndarray, means: np.ndarray) -> None:
     # A shift rounded to float32 would be wrong by the same amount in a whole row, which adds up
     # in eigenvalues; the errors of single entries do not.
     shift = means - means.mean() / 2
-    for rows in gen_batches(len(K), CACHED_ROWS):
+    for i in range(0, len(K), CACHED_ROWS):
+        rows = slice(i, i + CACHED_ROWS)
         K[rows] -= np.add.outer(shift[rows], shift).astype(K.dtype, copy=False)
 
 

@@ -213,7 +213,7 @@ class NystromKernelPCA(KernelEstimator):
             problem = "kernel='precomputed' takes an operator that has samples, not a kernel matrix"
             raise ValueError(f"{problem}: once that is computed, KernelPCA is exact")
         X = self._validate(X, reset=reset)
-        return KernelOperator(X, self._resolve_kernel(X.shape[1]) if reset else self.kernel_)
+        return KernelOperator(X, self._resolve_kernel(X) if reset else self.kernel_)
 
     @fit_method
     def partial_fit(self, X, y=None) -> NystromKernelPCA:

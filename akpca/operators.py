@@ -85,7 +85,7 @@ class CenteredOperator(LinearOperator):
         if not self.center:
             return self.plain_product(V)
         # H K H V needs no row means of K, but they cost only one more column
-        V = V - V.mean(axis=0)
+        V = V - V.mean(axis=0, dtype=np.float64)
         if self._means is None:
             V = np.column_stack([V, np.full(len(V), 1 / len(V))])
         result = self.plain_product(V)
@@ -147,7 +147,7 @@ class SampleOperator(CenteredOperator):
         """
         chosen, values, U = self.sampled_eigenpairs(width, n_landmarks, random_state)
         # bound the division by tiny eigenvalues
-        U = (U / np.maximum(values, MIN_EIGENVALUE_RATIO * values[0])).astype(self.dtype)
+        U = (U / np.maximum(values, MIN_EIGENVALUE_RATIO * values[0] or 1.0)).astype(self.dtype)
         vectors = self.extend(self.take(chosen), U)
         return vectors - vectors.mean(axis=0) if self.center else vectors
 
@@ -287,14 +287,8 @@ class KernelOperator(SampleOperator):
 class MatrixOperator(CenteredOperator):
     """A symmetric matrix in memory.
 
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        The plain kernel matrix.
-    center : bool, default=False
-        Whether to centre K, in place. False uses K as it is.
-    means : ndarray of shape (n,), default=None
-        Row means of the plain K, if K has been centred already.
+    The plain K is centred in place, if it should be, unless `means`, (n,), are given: the row means
+    that it had before it was.
     """
 
     def __init__(

@@ -33,21 +33,11 @@ MIN_SQUARES_RATIO, MIN_SQUARES_SIZE = 1e-6, 100
 
 @dataclass(frozen=True)
 class LinearCode:
-    """Encoder f(x) = A (x - mean) and decoder g(y) = A^T y + mean.
+    """Encoder f(x) = A (x - mean) and decoder g(y) = A^T y + mean."""
 
-    Attributes
-    ----------
-    components : ndarray of shape (k, d)
-        A, with orthonormal rows.
-    mean : ndarray of shape (d,)
-        Zeros if the data were not centred.
-    singular_values : ndarray of shape (k,)
-        Of the (centred) data matrix; their squares are the eigenvalues of X^T X.
-    """
-
-    components: np.ndarray
-    mean: np.ndarray
-    singular_values: np.ndarray
+    components: np.ndarray  # A, shape (k, d), with orthonormal rows
+    mean: np.ndarray  # (d,), zeros if the data were not centred
+    singular_values: np.ndarray  # (k,), of the (centred) data matrix
 
     def encode(self, X) -> np.ndarray:
         """Return the codes f(x) of the rows of X, shape (n, k)."""
@@ -97,7 +87,8 @@ def pca(
         raise ValueError(f"n_components must be between 1 and min(n, d) = {limit}, got {k}")
     if method not in PCA_METHODS:
         raise ValueError(f"method must be one of {PCA_METHODS}, got {method!r}")
-    mean = X.mean(axis=0) if center else np.zeros(X.shape[1], X.dtype)
+    mean = X.mean(axis=0, dtype=np.float64) * center
+    mean = mean.astype(X.dtype)
     X = X - mean
     s, components = None, None
     if method == "auto" and min(X.shape) >= max(MIN_SQUARES_SIZE, 4 * k):

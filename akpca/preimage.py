@@ -228,7 +228,7 @@ def kernel_ridge(
     dependent centres are left out, and targets may be sparse.
     """
     if centers is None:
-        K = kernel(codes)
+        K = kernel.matrix(codes)
         with np.errstate(over="ignore", invalid="ignore"):
             check_finite(K.sum(axis=1), kernel, "the codes")
         K.flat[:: len(K) + 1] += alpha

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from operator import attrgetter
+from threading import Lock
 
 import numpy as np
 from threadpoolctl import LibController, ThreadpoolController
@@ -23,28 +24,47 @@ __all__ = ["LARGE_PRODUCT", "blas_threads", "matmul", "one_blas_thread", "run_in
 LARGE_PRODUCT = 2e8
 
 
+# Limits that hold, of all threads of the process, and what BLAS had before the first of them.
+_lock, _limits, _before = Lock(), set(), []
+
+
 @cache
 def _libraries() -> list[LibController]:
     """Return the loaded BLAS libraries; looking for them takes milliseconds."""
     return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
+def _set_threads(library: LibController, number: int) -> None:
+    # by itself, threadpoolctl 3.8 ignores all threads but the first that has set a limit
+    getattr(library, "_real_set_num_threads", library.set_num_threads)(number)
+
+
 @contextmanager
 def one_blas_thread(flops: float = 0.0) -> Iterator[None]:
     """Limit BLAS to one thread, for a loop over small matrices; this takes microseconds.
 
-    There is no limit if a typical product in the loop takes `LARGE_PRODUCT` flops or more.
+    There is no limit if a typical product in the loop takes `LARGE_PRODUCT` flops or more. Where
+    the number is that of the whole process, it is one until the last thread has left its loop.
     """
-    before = []
+    limit, changed = object(), []
     try:
-        for library in _libraries() if flops < LARGE_PRODUCT else ():
-            if (number := library.num_threads) > 1:
-                before.append((library, number))
-                library.set_num_threads(1)
+        if flops < LARGE_PRODUCT:
+            with _lock:
+                _limits.add(limit)
+                for library in _libraries():
+                    if (number := library.num_threads) > 1:
+                        own = getattr(library, "threading_layer", None) == "openmp"
+                        (changed if own else _before).append((library, number))
+                        _set_threads(library, 1)
         yield
     finally:
-        for library, number in before:
-            library.set_num_threads(number)
+        with _lock:
+            _limits.discard(limit)
+            if not _limits:
+                changed += _before
+                _before.clear()
+            for library, number in changed:
+                _set_threads(library, number)
 
 
 def matmul(A: np.ndarray, B: np.ndarray) -> np.ndarray:

@@ -184,3 +184,10 @@ def test_power_method_says_when_it_does_not_settle():
         power_method(np.diag([1.0, 0.999, 0.5]), 1, max_iter=50)
     with pytest.raises(ValueError, match="k must be between 1 and 3"):
         power_method(np.eye(3), 4)
+
+
+@pytest.mark.parametrize(("fraction", "k"), [(0.1, 1), (0.5, 1), (0.51, 2), (0.8, 3), (0.9, 3)])
+def test_enough_components(fraction, k):
+    """The smallest number of eigenvalues with at least this share; all, if they have less."""
+    assert eigen.enough_components(np.array([5.0, 2, 1]), 10.0, fraction) == k
+    assert eigen.enough_components(np.zeros(3), 0.0, fraction) == 1

@@ -1,5 +1,7 @@
 """KernelPCA: equal to scikit-learn's, to the reference, and to PCA where they must be."""
 
+import re
+
 import numpy as np
 import pytest
 from helpers import assert_same_up_to_sign
@@ -12,7 +14,7 @@ from sklearn.linear_model import Perceptron
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from akpca import KernelPCA, pca
+from akpca import IncrementalKernelPCA, KernelHebbian, KernelPCA, NystromKernelPCA, pca
 from akpca.book import reference
 from akpca.kernels import RBF, Polynomial
 from akpca.operators import FeatureOperator, KernelOperator, MatrixOperator
@@ -281,6 +283,9 @@ def test_inverse_errors(X):
     [
         ({"kernel": "gauss"}, "'kernel' parameter"),
         ({"eigen_solver": "qr"}, "'eigen_solver' parameter"),
+        ({"n_components": 0.9, "eigen_solver": "randomized"}, "n_components=0.9 needs exact"),
+        ({"n_components": 1.5}, "'n_components' parameter"),
+        ({"gamma": "median"}, "gamma='median' is for a kernel in .* not for 'linear'"),
         ({"inverse_gamma": "auto"}, "'inverse_gamma' parameter"),
         ({"kernel": "precomputed"}, "square matrix"),
         ({"kernel": "poly", "degree": 2.5, "coef0": -1}, "Polynomial.* gives NaN or infinity"),
@@ -332,6 +337,51 @@ def test_kernel_objects_and_callables(kernel, X, X_new):
             np.testing.assert_allclose(back, expected, atol=1e-9)
 
 
+ALL = [KernelPCA, NystromKernelPCA, IncrementalKernelPCA, KernelHebbian]
+
+
+@pytest.mark.parametrize("solver", ["auto", "dense", "arpack", "krylov"])
+@pytest.mark.parametrize(("kernel", "fraction"), [("rbf", 0.3), ("rbf", 0.97), ("poly", 0.9)])
+def test_a_fraction_of_the_variance(kernel, fraction, solver):
+    """The smallest number of components that explain it, the same as if that had been given."""
+    X = load_digits().data[:500] / 16
+    options = {"kernel": kernel, "degree": 2, "eigen_solver": solver, "tol": 1e-6}
+    model = KernelPCA(fraction, random_state=0, **options).fit(X)
+    k, shares = model.n_components_, model.explained_variance_ratio_
+    assert len(shares) == k == model.transform(X[:3]).shape[1]
+    assert shares.sum() >= fraction > shares[:-1].sum()
+    values = KernelPCA(k, kernel=kernel, degree=2, eigen_solver="dense").fit(X).eigenvalues_
+    np.testing.assert_allclose(model.eigenvalues_, values, rtol=1e-6)
+    assert KernelPCA(fraction, **options).fit(0 * X).n_components_ == 0
+
+
+@pytest.mark.parametrize("cls", ALL)
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "chi2", RBF()])
+def test_a_kernel_of_strangers_is_told(cls, kernel):
+    """Where no sample is near another, a warning names a gamma that will do, by which new samples
+    have codes; gamma='median' is that, for kernels by name."""
+    X = np.random.default_rng(0).integers(0, 256, (60, 200)).astype(float)
+    with pytest.warns(UserWarning, match="new samples get codes of 0") as seen:
+        model = cls(2, kernel=kernel, gamma=None, random_state=0).fit(X[:50])
+    assert seen[0].filename == __file__
+    gamma = float(re.search("gamma=([^ ,]*), 1 /", str(seen[0].message))[1])
+    name = getattr(kernel, "name", kernel)
+    median = cls(2, kernel=name, gamma="median", random_state=0).fit(X[:50])
+    assert gamma == float(f"{median.gamma_:.2g}")
+    assert np.abs(median.transform(X[50:])).max() > 0.01 > np.abs(model.transform(X[50:])).max()
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_sparse_data_with_entries_in_parts(cls):
+    """Counts that are listed one by one mean their sum, and stay listed."""
+    words = np.random.default_rng(0).integers(0, 3, 60)
+    S = sparse.csr_matrix((np.ones(60), words, np.arange(0, 61, 6)), (10, 3))
+    whole, found = (cls(2, kernel="rbf", random_state=0).fit(X) for X in (S.toarray(), S))
+    np.testing.assert_allclose(found.eigenvalues_, whole.eigenvalues_, rtol=1e-6)
+    np.testing.assert_allclose(found.transform(S), whole.transform(S.toarray()), atol=1e-6)
+    assert S.nnz == 60
+
+
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("make", [KernelOperator, FeatureOperator, "matrix"])
 def test_operators_in_place_of_a_matrix(make, center, X, X_new):
@@ -354,10 +404,10 @@ def test_route_is_chosen_by_cost():
     """Degree 2 of many samples goes by the features though the matrix would fit into memory."""
     model = KernelPCA(25, kernel="poly", degree=2, gamma=1, coef0=0)
     X = np.broadcast_to(np.float32(0), (20_000, 196))
-    model._resolve_kernel(196)
+    model._resolve_kernel(X)
     assert model._choose_route(X) == "features"
     assert model._choose_route(X[:3000]) == "matrix"
-    model.set_params(kernel="rbf")._resolve_kernel(196)
+    model.set_params(kernel="rbf")._resolve_kernel(X)
     assert model._choose_route(X) == "matrix"
     assert model.set_params(memory_limit=1e6)._choose_route(X) == "krylov"
 

@@ -21,6 +21,7 @@ from akpca.kernels import (
     Sigmoid,
     center_in_place,
     make_kernel,
+    median_gamma,
     with_gamma,
 )
 
@@ -79,11 +80,16 @@ def test_float32_stays_float32_and_agrees_with_float64(name, X):
 
 @pytest.mark.parametrize("name", ["linear", "poly", "rbf", "sigmoid", "cosine", "laplacian"])
 def test_sparse_equals_dense(name, X):
-    """A sparse matrix gives the kernel of the same dense one."""
+    """A sparse matrix gives the kernel of the same dense one, also if entries are in two parts,
+    which stay as they are."""
     X = np.where(X > 0.5, X, 0)
     X[3] = 0  # whose cosine is 0, not NaN
     kernel = make_kernel(name, gamma=0.3, degree=2, coef0=1)
     S = sparse.csr_matrix(X)
+    parts = np.repeat(S.data / 2, 2), np.repeat(S.indices, 2), 2 * S.indptr
+    halves = sparse.csr_matrix(parts)
+    np.testing.assert_allclose(kernel(halves), kernel(X), rtol=1e-12, atol=1e-14)
+    np.testing.assert_array_equal(halves.data, parts[0])
     np.testing.assert_allclose(kernel(S), kernel(X), rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(kernel(S, X[:4]), kernel(X, X[:4]), rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(kernel.diag(S), kernel.diag(X), rtol=1e-12)
@@ -181,6 +187,18 @@ def test_arrays_that_must_not_be_written(name):
         array.flags.writeable = False
         np.testing.assert_allclose(make_kernel(name)(array), expected[0], atol=1e-14)
         np.testing.assert_allclose(make_kernel(name)(array, array[:7]), expected[1], atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["rbf", "laplacian", "chi2"])
+@pytest.mark.parametrize("offset", [0, 1e6])
+def test_median_gamma_is_that_of_different_samples(name, offset):
+    """1 / the median distance, also of samples that all come twice and far from the origin; one
+    over the number of features if they are the same."""
+    X = np.random.default_rng(0).random((40, 3)) + offset
+    distances = -np.log(make_kernel(name, gamma=1.0)(X))
+    expected = 1 / np.median(distances[~np.eye(40, dtype=bool)])
+    np.testing.assert_allclose(median_gamma(name, np.vstack([X, X])), expected, rtol=1e-3)
+    assert median_gamma(name, X[[0, 0]]) == 1 / 3
 
 
 @pytest.mark.parametrize(("offset", "dtype"), [(1e8, float), (1e8, "f4"), (300, "f4")])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import linalg
 from sklearn.decomposition import PCA
 
-from akpca import pca, reconstruction_error, relative_error
+from akpca import KernelPCA, pca, reconstruction_error, relative_error
 
 
 @pytest.fixture
@@ -63,6 +63,16 @@ def test_centred_equals_scikit_learn(X):
         ours.reconstruct(X), theirs.inverse_transform(theirs.transform(X)), atol=1e-10
     )
     np.testing.assert_allclose(ours.singular_values, theirs.singular_values_)
+
+
+def test_means_of_many_samples_in_single_precision():
+    """They are summed in double precision, here and as the origin of linear kernel PCA."""
+    X = np.full((1_000_000, 2), 1000.3, np.float32)
+    X[::2] += 1
+    np.testing.assert_allclose(pca(X, 1).mean, 1000.8, atol=1e-3)
+    model = KernelPCA(1).fit(X)
+    np.testing.assert_allclose(np.abs(model.transform(X[:9])), np.sqrt(0.5), atol=1e-3)
+    np.testing.assert_allclose(model._code.shift, 1000.8, atol=1e-3)
 
 
 @pytest.mark.parametrize("center", [True, False])

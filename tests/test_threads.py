@@ -1,6 +1,7 @@
 """BLAS threads: one inside loops over small matrices, all of them elsewhere."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from threadpoolctl import threadpool_limits
@@ -29,6 +30,19 @@ def test_the_limit_ends_with_an_error():
     """What goes wrong inside does not leave the process with one thread."""
     with pytest.raises(KeyError), one_blas_thread():
         raise KeyError
+    assert blas_threads() == 3
+
+
+def test_limits_of_several_threads_hold_until_the_last_ends():
+    """Whatever thread sets a limit, it holds, also if one of another thread ends before it."""
+    limits = [one_blas_thread() for _ in range(2)]
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        for pool, limit in zip((one, other), limits, strict=True):
+            pool.submit(limit.__enter__).result()
+            assert blas_threads() == 1
+        one.submit(limits[0].__exit__, None, None, None).result()
+        assert other.submit(blas_threads).result() == 1
+        other.submit(limits[1].__exit__, None, None, None).result()
     assert blas_threads() == 3
 
 

@@ -382,7 +382,7 @@ class KernelHebbian(KernelEstimator):
             self.X_fit_ = X if points is None else points
             return X, points, None
         X = self.X_fit_ = self._validate(X, copy=True)  # the caller's may change
-        kernel = self._resolve_kernel(X.shape[1])
+        kernel = self._resolve_kernel(X)
         if self.kernel == "precomputed":
             K = X.toarray() if sparse.issparse(X) else X.copy()  # to be centred in place
             return MatrixOperator.precomputed(K, center=self.center), None, None
