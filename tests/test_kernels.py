@@ -190,7 +190,7 @@ def test_arrays_that_must_not_be_written(name):
 
 
 @pytest.mark.parametrize("name", ["rbf", "laplacian", "chi2"])
-@pytest.mark.parametrize("offset", [0, 1e6])
+@pytest.mark.parametrize("offset", [0, 1e8])
 def test_median_gamma_is_that_of_different_samples(name, offset):
     """1 / the median distance, also of samples that all come twice and far from the origin; one
     over the number of features if they are the same."""
