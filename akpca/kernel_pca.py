@@ -299,8 +299,9 @@ class KernelPCA(KernelEstimator):
         # of all components, no more than D have an eigenvalue
         enough = D and (k <= D or not isinstance(self.n_components, Integral))
         if enough and D <= MAX_DENSE_FEATURES:
-            # their covariance, then ARPACK or LAPACK
-            cost["features"] = (n + 1500) * D**2 + min(20 * k * D**2, 5 * D**3)
+            # their covariance, then ARPACK or LAPACK, always in double precision
+            solving = min(20 * k * D**2, 5 * D**3) * 8 / X.dtype.itemsize
+            cost["features"] = (n + 1500) * D**2 + solving
         elif D and k <= D:  # five sweeps over the features, each used twice
             cost["features"] = 5 * n * D * (4 * block + 60)
         if isinstance(self.kernel_, CallableKernel) or (

@@ -61,7 +61,6 @@ __all__ = [
     "ignore_overflow",
     "make_kernel",
     "median_gamma",
-    "part",
     "sum_duplicates",
     "warn_if_identity",
     "with_gamma",
@@ -529,11 +528,6 @@ def check_finite(values: np.ndarray, kernel: Kernel, name: str = "X") -> np.ndar
             f"{kernel!r} gives NaN or infinity on {name}: scale the data or choose other parameters"
         )
     return values
-
-
-def part(terms: np.ndarray | None, rows: slice) -> np.ndarray | None:
-    """Return the `Kernel.row_terms` of some rows."""
-    return None if terms is None else terms[rows]
 
 
 def centering_shift(means: np.ndarray, dtype: np.dtype) -> np.ndarray:
