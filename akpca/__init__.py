@@ -28,7 +28,10 @@ What is the same everywhere:
 =========================== ======================================================================
 `random_state`, `verbose`   of estimators and functions; an int repeats results to the bit
 `callback(state)`           one `akpca.progress.FitProgress` per pass; a true answer ends the fit
-an interrupt (Ctrl-C)       keeps the best model so far, with a ``ConvergenceWarning``
+an interrupt (Ctrl-C)       keeps the best model so far, with a ``ConvergenceWarning``; while
+                            there is none, it leaves the estimator as it was
+`score_samples`             minus the squared error, in feature space for kernels: the lower, the
+                            more abnormal
 a fit that fails            leaves the estimator as it was
 `n_iter_`                   passes over the data
 `eigenvalues_`              of the (centred) kernel matrix, in descending order
