@@ -114,7 +114,7 @@ def main() -> int:
         path = RESULTS if options.threads == 1 else RESULTS.with_stem("small_threads")
         path.parent.mkdir(exist_ok=True)
         with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, table[0])
+            writer = csv.DictWriter(file, table[0], lineterminator="\n")
             writer.writeheader()
             writer.writerows(table)
     return int(missed)
