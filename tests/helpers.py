@@ -6,12 +6,22 @@ import warnings
 import numpy as np
 from sklearn.base import clone
 
+from akpca import relative_error
+
 
 def assert_same_up_to_sign(A, B, atol=1e-8):
     """Assert that the columns of A and B are equal up to their signs."""
     assert A.shape == B.shape
     signs = np.sign(np.sum(A * B, axis=0))
     np.testing.assert_allclose(A * signs, B, atol=atol)
+
+
+def rebuilt(model, X):
+    return model.inverse_transform(model.transform(X))
+
+
+def error(model, X):
+    return relative_error(X, rebuilt(model, X))
 
 
 def interrupt_anywhere(estimator, X, names, check):

@@ -5,9 +5,8 @@ What it shares with the other estimators of its room is in `test_autoencoding`.
 
 import numpy as np
 import pytest
-from helpers import assert_same_up_to_sign
+from helpers import assert_same_up_to_sign, error, rebuilt
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 
 from akpca import RidgeAutoencoder, load_dataset, pca, relative_error
@@ -50,14 +49,6 @@ def errors_of(decoder, Y, Z):
     return np.sum((decoder.decode(Y) - Z) ** 2, axis=1)
 
 
-def rebuilt(model, X):
-    return model.inverse_transform(model.transform(X))
-
-
-def error(model, X):
-    return relative_error(X, rebuilt(model, X))
-
-
 def pca_error(X, X_new, k):
     return relative_error(X_new, pca(X, k).reconstruct(X_new))
 
@@ -68,7 +59,8 @@ def pca_error(X, X_new, k):
 @pytest.mark.parametrize("strength", [RIDGE, np.inf])
 def test_fit_is_a_dense_ridge_regression(strength):
     """Weights solve the normal equations of kernel values less their means, codes and 1; the
-    penalty of a centre is relative to the variance of all kernel values. Centres are codes."""
+    penalty of a centre is relative to the variance of all kernel values. Centres are codes.
+    Samples may come in parts, and several ridges can be tried with one pass, in any order."""
     decoder, Y, Z = random_decoder(strength=strength)
     C, n = decoder.centers, len(Y)
     K = 1 / (1 + 20 / 3**2 * np.sum((Y[:, None] - C) ** 2, axis=2))
@@ -86,26 +78,12 @@ def test_fit_is_a_dense_ridge_regression(strength):
     expected = np.linalg.solve(F.T @ F + np.diag(penalties), F.T @ Z)
     np.testing.assert_allclose(decoder.weights, expected, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(decoder.decode(Y), F @ expected, atol=1e-9)
-
-
-def test_a_regression_with_all_codes_as_centres_is_kernel_ridge_regression():
-    """That of scikit-learn, in the dual form: features by the roots of what they cost. Several
-    ridges can be tried with one pass, in any order."""
-    rng = np.random.RandomState(0)
-    Y, Z = rng.standard_normal((40, 3)), rng.standard_normal((40, 2))
-    regression = Regression(Y, 0.5, Y, 2)
-    for rows in (slice(0, 25), slice(25, 40)):
+    regression = Regression(C, decoder.gamma, Y, 6)
+    for rows in (slice(0, 50), slice(50, 80)):
         regression.add(Y[rows], Z[rows])
     regression.solved(1.0)
-    decoder = regression.solved(RIDGE)
-    F = decoder.features(Y)
-    penalties = np.full(F.shape[1], 40 * LEAST_RIDGE)
-    penalties[:40] = RIDGE * np.sum(F[:, :40] ** 2) / 40
-    S = F / np.sqrt(penalties)
-    oracle = KernelRidge(alpha=1.0, kernel="precomputed").fit(S @ S.T, Z)
-    Y_new = rng.standard_normal((7, 3))
-    S_new = decoder.features(Y_new) / np.sqrt(penalties)
-    np.testing.assert_allclose(decoder.decode(Y_new), oracle.predict(S_new @ S.T), atol=1e-6)
+    again = regression.solved(strength)
+    np.testing.assert_allclose(again.weights, expected, rtol=1e-7, atol=1e-9)
 
 
 def test_derivatives_are_finite_differences():
@@ -120,14 +98,6 @@ def test_derivatives_are_finite_differences():
         np.testing.assert_allclose(G[:, j], change, atol=1e-6 * np.abs(G).max())
         moved = (decoder.decode(Y + step) - decoder.decode(Y - step)) / (2 * h)
         assert slopes[j] == pytest.approx(np.mean(np.sum(moved**2, axis=1)), rel=1e-6)
-
-
-def test_nearest_is_the_nearest():
-    """By brute force: no other point is nearer to the sample."""
-    decoder, _, Z = random_decoder()
-    points = decoder.decode(decoder.centers) * np.linspace(0.5, 2, 20)[:, None]
-    distances = np.sum((points - Z[:, None]) ** 2, axis=2)
-    np.testing.assert_array_equal(ridge.nearest(points, Z), np.argmin(distances, axis=1))
 
 
 def test_a_singular_matrix_is_solved_with_a_larger_penalty():
@@ -198,7 +168,9 @@ def test_the_search_begins_with_the_better_of_two_codes():
     inner, Z = model._model, model._coordinates.forward(X, X.dtype)
     begin = inner.encode(Z, 0)
     said = ridge_autoencoder._quadratic(Z @ inner.axes) @ inner.encoder
-    centres = inner.decoder.centers[ridge.nearest(inner.decoder.decode(inner.decoder.centers), Z)]
+    points = inner.decoder.decode(inner.decoder.centers)
+    distances = np.sum((points - Z[:, None]) ** 2, axis=2)
+    centres = inner.decoder.centers[np.argmin(distances, axis=1)]
     errors = [errors_of(inner.decoder, Y, Z) for Y in (said, centres, begin)]
     np.testing.assert_allclose(errors[2], np.minimum(*errors[:2]), atol=1e-12)
     assert 0 < np.mean(errors[0] < errors[1]) < 1
