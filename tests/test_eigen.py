@@ -74,7 +74,7 @@ def test_zero_matrix_and_all_pairs(n):
     values, vectors, _ = leading_eigenpairs(np.zeros((n, n)), min(n, 3))
     np.testing.assert_array_equal(values, 0)
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(min(n, 3)), atol=1e-12)
-    values, _, _ = leading_eigenpairs(np.diag(np.arange(n) + 1.0), n, solver="arpack")
+    values = leading_eigenpairs(np.diag(np.arange(n) + 1.0), n, solver="arpack")[0]
     np.testing.assert_allclose(values, np.arange(n, 0, -1))
 
 
@@ -171,15 +171,11 @@ def test_power_method_equals_lapack(n, rank, seed):
     np.testing.assert_allclose(A @ V, V * values, atol=1e-7)
 
 
-def test_power_method_keeps_its_vectors_orthogonal():
-    """Deflation alone leaves rounding errors along earlier vectors, which count where eigenvalues
-    are many orders smaller than the first: they are removed in every step."""
+def test_power_method_where_it_is_hard():
+    """Eigenvalues many orders smaller than the first: vectors stay orthogonal, which deflation
+    alone does not see to. Nearly equal ones: an error with advice, not a wrong vector."""
     _, V = power_method(with_spectrum(np.r_[1.0, 1e-11, 1e-12, 1e-13, np.zeros(9)]), 4)
     np.testing.assert_allclose(V.T @ V, np.eye(4), atol=1e-12)
-
-
-def test_power_method_says_when_it_does_not_settle():
-    """Nearly equal eigenvalues: an error with advice, not a wrong vector."""
     with pytest.raises(RuntimeError, match="max_iter=50"):
         power_method(np.diag([1.0, 0.999, 0.5]), 1, max_iter=50)
     with pytest.raises(ValueError, match="k must be between 1 and 3"):

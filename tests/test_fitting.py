@@ -9,7 +9,6 @@ import pytest
 from battery import ESTIMATORS, SETTINGS, STREAMS
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.pipeline import make_pipeline
 
 from akpca import GeneralizedHebbian, KernelPCA, load_dataset
 
@@ -25,7 +24,7 @@ N_FAULTS = 12
 
 
 class Fault(Exception):
-    """What goes wrong in these tests."""
+    """What goes wrong."""
 
 
 def name(estimator):
@@ -137,36 +136,27 @@ def test_a_batch_with_a_fault_leaves_no_trace(estimator):
 
 
 @pytest.mark.parametrize("estimator", MODELS, ids=name)
-@pytest.mark.parametrize(
-    "refuse",
-    [
-        lambda model: model.fit(np.full((30, 30), np.nan)),
-        lambda model: model.fit(DIGITS.reshape(-1)),
-        lambda model: model.set_params(n_components=-1).fit(DIGITS),
-        lambda model: model.set_params(n_components=200).fit(DIGITS[:, :12]),
-    ],
-    ids=["NaN", "one dimension", "negative parameter", "too many components"],
-)
-def test_a_refused_refit_leaves_the_old_model_whole(estimator, refuse):
-    """What `fit` refuses changes no attribute, not even the number of features."""
+def test_a_refused_refit_leaves_the_old_model_whole(estimator):
+    """What `fit` refuses changes no attribute, not even the number of features; an error in a
+    callback reaches the user."""
     model = clone(estimator).fit(DIGITS[:40])
     before = state(model, DIGITS)
-    try:
-        refuse(model)
-    except ValueError:
+    for bad, params in (
+        (np.full((30, 30), np.nan), {}),
+        (DIGITS.reshape(-1), {}),
+        (DIGITS, {"n_components": -1}),
+    ):
+        with pytest.raises(ValueError):
+            model.set_params(**params).fit(bad)
         assert_unchanged(model.set_params(n_components=3), before, DIGITS)
-    else:  # kernel PCA gives as many components as there are, and a code may be large
-        assert name(model) in ("KernelPCA", "Autoencoder")
-
-
-@pytest.mark.parametrize("estimator", [m for m in MODELS if hasattr(m, "callback")], ids=name)
-def test_an_error_in_a_callback_reaches_the_user(estimator):
-    """It is raised as it is, and the old model is whole."""
-    model = clone(estimator).fit(DIGITS[:40])
-    before = state(model, DIGITS)
-    with pytest.raises(ZeroDivisionError):
-        model.set_params(callback=lambda progress: 1 / 0).fit(DIGITS)
-    assert_unchanged(model.set_params(callback=None), before, DIGITS)
+    if hasattr(model, "callback"):
+        with pytest.raises(ZeroDivisionError):
+            model.set_params(callback=lambda progress: 1 / 0).fit(DIGITS)
+        assert_unchanged(model.set_params(callback=None), before, DIGITS)
+    if name(model) not in ("KernelPCA", "Autoencoder"):  # which give as many as there are or more
+        with pytest.raises(ValueError):
+            model.set_params(n_components=200).fit(DIGITS[:, :12])
+        assert_unchanged(model.set_params(n_components=3), before, DIGITS)
 
 
 def test_a_fit_leaves_nothing_of_an_earlier_one():
@@ -188,7 +178,6 @@ def test_attributes_that_others_set_stay(estimator):
     model._parent, model.note_ = "a pipeline's", "mine"
     model.fit(DIGITS)
     assert (model._parent, model.note_) == ("a pipeline's", "mine")
-    make_pipeline(clone(estimator)).fit(DIGITS)
 
 
 @pytest.mark.parametrize("estimator", MODELS, ids=name)

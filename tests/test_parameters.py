@@ -14,6 +14,9 @@ dataset: str = "digits"
 n_components: int = 3
 gamma: float = 1.0
 progress: bool = False
+widths: tuple[int, ...] = ()
+steps: tuple[float, ...] = ()
+names: list[str] = []
 """
 
 
@@ -29,56 +32,37 @@ def run(*injected):
     ("line", "message"),
     [
         ("n_components = 2.5", "n_components=2.5 must be an integer of at least 0"),
-        ("n_components = 'three'", "n_components='three' must be an integer of at least 0"),
+        ("n_components = 'three'", "n_components='three' must be an integer"),
         ("n_components = -1", "n_components=-1 must be an integer of at least 0"),
-        ("n_components = True", "n_components=True must be an integer of at least 0"),
+        ("n_components = True", "n_components=True must be an integer"),
         ("gamma = float('nan')", "gamma=nan must be a finite number of at least 0"),
         ("progress = 'no'", "progress='no' must be of type bool"),
         ("dataset = 3", "dataset=3 must be of type str"),
+        ("widths = '10, 20'", "widths='10, 20' must be a list or tuple"),
+        ("widths = [10, 2.5]", "an item of widths=2.5 must be an integer"),
+        ("names = ['a', 1]", r"names=\['a', 1\] must have items of type str"),
     ],
 )
 def test_what_papermill_injects_is_what_the_first_cell_declares(line, message):
-    """Defaults and other values of the same type pass; an integer will do for a float."""
+    """Defaults and other values of the same type pass; an integer will do for a float, a list for
+    a tuple, which papermill does not have."""
     for good in ("", "gamma = 2", "n_components = 10**30", "progress = True", "dataset = ''"):
-        check_parameters(run(good))
-    with pytest.raises(ValueError) as caught:
+        check_parameters(run(good, "widths = [1, 2]", "steps = (1, 2)", "names = ()"))
+    with pytest.raises(ValueError, match=message):
         check_parameters(run(line))
-    assert str(caught.value) == message
-
-
-@pytest.mark.parametrize(
-    ("kind", "value", "message"),
-    [
-        (tuple[int, ...], "10, 20", "p='10, 20' must be a list or tuple"),
-        (tuple[int, ...], [10, 2.5], "an item of p=2.5 must be an integer of at least 0"),
-        (list[str], ["a", 1], "p=['a', 1] must have items of type str"),
-    ],
-)
-def test_items_have_the_declared_type(kind, value, message):
-    """A list does for a tuple, which papermill does not have."""
-    for good in ((10, 20), [10, 20], ()):
-        for fine in (tuple[int, ...], list[int], list, tuple[float, ...]):
-            check_parameters({"p": good, "__annotations__": {"p": fine}})
-    with pytest.raises(ValueError) as caught:
-        check_parameters({"p": value, "__annotations__": {"p": kind}})
-    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, "0.5", None, True, [0.5], 0.5j])
 def test_numbers_out_of_range_are_refused(value):
-    """What is no number in the range is named with the limits, which belong to it."""
+    """What is no number in the range is named with the limits, which belong to it, but for the
+    lower one with `above`."""
     for inside in (0, 1, np.float32(0.25)):
         check_number("p", inside, low=0, high=1)
+    check_number("tau", 1e-300, above=True)
     with pytest.raises(ValueError, match=r"^p=.* must be a finite number from 0 to 1$"):
         check_number("p", value, low=0, high=1)
-
-
-def test_a_limit_may_be_excluded():
-    """With `above`, the lower limit itself is refused, and the message says so."""
-    check_number("tau", 1e-300, above=True)
-    for value in (0, -1.0, "auto"):
-        with pytest.raises(ValueError, match=r"^tau=.* must be a finite number above 0$"):
-            check_number("tau", value, above=True)
+    with pytest.raises(ValueError, match=r"^tau=.* must be a finite number above 0$"):
+        check_number("tau", 0 if value == 1.1 else value, above=True)
 
 
 Y = np.repeat([0, 1], 5)

@@ -6,18 +6,14 @@ from battery import ESTIMATORS
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import rbf_kernel
 
 from akpca import (
-    GeneralizedHebbian,
     IncrementalKernelPCA,
     KernelOperator,
     KernelPCA,
     NystromKernelPCA,
-    RidgeAutoencoder,
     load_dataset,
-    pca,
 )
 from akpca.kernels import RBF
 
@@ -74,13 +70,6 @@ def test_an_operator_tells_scores_and_a_matrix_does_not():
         model.score_samples(rbf_kernel(X_new, X, gamma=0.01))
 
 
-def test_scores_of_a_stream_are_errors_of_pca():
-    """When it has converged."""
-    model = GeneralizedHebbian(3, n_passes=60, random_state=0).fit(X)
-    expected = -np.sum((X_new - pca(X, 3).reconstruct(X_new)) ** 2, axis=1)
-    np.testing.assert_allclose(model.score_samples(X_new), expected, rtol=5e-3)
-
-
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=name)
 def test_scores_are_at_most_0_and_keep_what_transform_keeps(estimator):
     """Of samples in input space minus the squared error; float32 stays float32; other features
@@ -99,16 +88,3 @@ def test_scores_are_at_most_0_and_keep_what_transform_keeps(estimator):
         assert model.score_samples(X_new.astype(np.float32)).dtype == np.float32
     with pytest.raises(ValueError, match="12 features"):
         model.score_samples(X_new[:, 1:])
-
-
-def test_eights_are_news_to_a_model_of_other_digits():
-    """To the ridge autoencoder more than to PCA, by the area under the curve."""
-    digits = load_dataset("digits")
-    X, y = digits.X, digits.y
-    order = np.random.default_rng(0).permutation(len(X))
-    normal = order[y[order] != 8][:300]
-    others = np.setdiff1d(order, normal)
-    models = RidgeAutoencoder(5, n_rounds=4, ridge=1e-3, random_state=0), KernelPCA(5)
-    scores = [model.fit(X[normal]).score_samples(X[others]) for model in models]
-    ridge, linear = (roc_auc_score(y[others] != 8, s) for s in scores)
-    assert ridge > linear + 0.1
