@@ -54,8 +54,7 @@ def test_largest_means_algebraically_largest(solver):
     "K", [np.eye(100), np.eye(100) - 0.01, np.diag(np.arange(100) % 2)], ids=["1", "H", "0 and 1"]
 )
 def test_repeated_eigenvalues_are_all_found(K, dtype, overwrite):
-    """As many pairs come back as were asked for, where LAPACK's selection by index returns fewer:
-    for matrices as those of one-hot data, whose k-th eigenvalue is one of many equal ones."""
+    """As of one-hot data, where LAPACK's selection by index returns fewer than asked for."""
     K = K.astype(dtype)
     expected = np.linalg.eigvalsh(K)[::-1]
     for k in (1, 10, 61, 99):
@@ -110,8 +109,7 @@ def test_block_krylov_stops_at_its_tolerance(tol, max_blocks, monkeypatch):
 
 
 def test_block_krylov_keeps_its_best_pairs_when_stopped():
-    """max_products, the callback and an interrupt end it early with a fair approximation; an
-    interrupt in the first product leaves nothing."""
+    """By max_products, callback or interrupt; one in the first product leaves nothing."""
     K, seen = with_spectrum(1 / np.arange(1, 301)), []
     options = {"tol": 1e-14, "random_state": 0}
     short = block_krylov(K, 3, max_products=2, **options)
@@ -143,15 +141,10 @@ def test_block_krylov_keeps_its_best_pairs_when_stopped():
 
 def test_block_krylov_on_degenerate_matrices():
     """Low rank, repeated eigenvalues and k = n: right values and orthonormal vectors."""
-    low_rank = with_spectrum(np.r_[3.0, 2.0, np.zeros(98)])
-    result = block_krylov(low_rank, 4, tol=1e-8, random_state=0)
-    np.testing.assert_allclose(result.values, [3, 2, 0, 0], atol=1e-9)
-    repeated = with_spectrum(np.r_[[2.0] * 5, [1.0] * 95])
-    result = block_krylov(repeated, 5, tol=1e-8, random_state=0)
-    np.testing.assert_allclose(result.values, 2)
-    np.testing.assert_allclose(result.vectors.T @ result.vectors, np.eye(5), atol=1e-8)
-    whole = block_krylov(np.diag([3.0, 1.0, 2.0]), 3, random_state=0)
-    np.testing.assert_allclose(whole.values, [3, 2, 1])
+    for spectrum, k in (([3.0, 2.0] + [0.0] * 98, 4), ([2.0] * 5 + [1.0] * 95, 5), ([3, 2, 1], 3)):
+        result = block_krylov(with_spectrum(np.array(spectrum)), k, tol=1e-8, random_state=0)
+        np.testing.assert_allclose(result.values, spectrum[:k], atol=1e-9)
+        np.testing.assert_allclose(result.vectors.T @ result.vectors, np.eye(k), atol=1e-8)
     with pytest.raises(ValueError, match="k must be between 1 and 5"):
         block_krylov(np.eye(5), 6)
     with pytest.raises(ValueError, match="start must have 5 rows and at least 2 columns"):

@@ -80,8 +80,7 @@ def test_float32_stays_float32_and_agrees_with_float64(name, X):
 
 @pytest.mark.parametrize("name", ["linear", "poly", "rbf", "sigmoid", "cosine", "laplacian"])
 def test_sparse_equals_dense(name, X):
-    """A sparse matrix gives the kernel of the same dense one, also if entries are in two parts,
-    which stay as they are."""
+    """Of entries in two parts as well, which stay as they are."""
     X = np.where(X > 0.5, X, 0)
     X[3] = 0  # whose cosine is 0, not NaN
     kernel = make_kernel(name, gamma=0.3, degree=2, coef0=1)
@@ -160,8 +159,7 @@ def test_bad_input_is_named(call, message):
     ],
 )
 def test_impossible_parameters_are_named(cls, name, value):
-    """A kernel that cannot be is refused by name: when made, and if set later, when used alone, in
-    a sum, by an operator or by an estimator."""
+    """Wherever it is used: alone, in a sum, by an operator or by an estimator."""
     message = f"'{name}' parameter of {cls.__name__}"
     with pytest.raises(ValueError, match=message):
         cls(**{name: value})
@@ -189,8 +187,7 @@ def test_arrays_that_must_not_be_written(name):
 @pytest.mark.parametrize("name", ["rbf", "laplacian", "chi2"])
 @pytest.mark.parametrize("offset", [0, 1e8])
 def test_median_gamma_is_that_of_different_samples(name, offset):
-    """1 / the median distance, also of samples that all come twice and far from the origin; one
-    over the number of features if they are the same."""
+    """1 / the median distance, also of samples that come twice and far from the origin."""
     X = np.random.default_rng(0).random((40, 3)) + offset
     distances = -np.log(make_kernel(name, gamma=1.0)(X))
     expected = 1 / np.median(distances[~np.eye(40, dtype=bool)])

@@ -50,8 +50,7 @@ def dense(X, kernel, center):
     ids=str,
 )
 def test_all_operators_keep_the_contract(make, kernel, center, X):
-    """Products, rows, diagonal, trace, norm, plain means and the whole matrix are those of the
-    dense matrix."""
+    """All that they tell is that of the dense matrix."""
     K = dense(X, kernel, center)
     if make is MatrixOperator:
         operator = make(kernel(X), center=center)
@@ -109,8 +108,7 @@ def test_unused_dimensions_cost_nothing():
 
 @pytest.mark.parametrize("n_threads", [2, 3])
 def test_threads_change_nothing_but_rounding_and_repeat_to_the_bit(n_threads, X):
-    """The same number of threads gives the same bits; another one the same numbers. Each has its
-    share of the tiles."""
+    """The same number of threads gives the same bits; each has its share of the tiles."""
     V = np.random.default_rng(1).standard_normal((len(X), 2))
     operator, found = KernelOperator(X, RBF(gamma=0.4)), []
     with threadpool_limits(n_threads, user_api="blas"):
