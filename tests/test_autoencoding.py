@@ -1,5 +1,4 @@
-"""AKPCA: gradients by finite differences, equal to the literal report, and what it does; then what
-all estimators of its room share."""
+"""AKPCA: gradients, the literal report, and what it does; then what its room shares."""
 
 import warnings
 
@@ -196,8 +195,7 @@ def test_codes_losses_and_gradients_are_the_literal_ones():
 
 
 def test_reconstruction_gradient_where_eigenvalues_vanish():
-    """No positive eigenvalue: the loss is ||x||^2, flat; also for samples of zero. From 1 down to
-    the least number: no warning, and no gradient grows without bound."""
+    """The loss is ||x||^2, flat; down to the least number no gradient grows without bound."""
     X = np.array([[1.0, 2.0], [0.0, 0.0]])
     product = objectives.stacked_product(np.array([-np.eye(2), np.zeros((2, 2))]))
     losses, P, _ = objectives.reconstruction(product, X, np.ones(2))
@@ -262,8 +260,7 @@ def test_kpca_start_is_kernel_pca(cls):
 
 
 def test_pca_start_is_pca_and_nearer_for_a_large_constant():
-    """Codes are sqrt(2) c times PCA's; the error over PCA's is a few per cent at c = 1, and gone
-    for large c; the factor of B is the best of many."""
+    """Codes are sqrt(2) c times PCA's, the factor of B is the best of many."""
     X = np.random.default_rng(0).standard_normal((200, 8)) * np.linspace(1, 0.1, 8)
     X -= X.mean(axis=0)
     X /= np.sqrt(np.mean(np.sum(X**2, axis=1)))
@@ -291,8 +288,7 @@ def test_pca_start_is_pca_and_nearer_for_a_large_constant():
 
 @over(QUADRATIC)
 def test_the_descent_improves_on_its_start(model, digits):
-    """With default steps, on samples that were not seen as well; absurd steps end with a warning
-    and the start as a model."""
+    """Also for new samples; absurd steps end with a warning and the start as a model."""
     X, X_new = digits
     if isinstance(model, DataSpanAKPCA):  # which needs many without linear terms
         model.set_params(n_components=8, n_landmarks=300)
@@ -344,8 +340,7 @@ def test_iterations_do_not_begin_at_the_sample(digits, monkeypatch):
 
 
 def test_epochs_and_steps_are_their_formulas(digits):
-    """14 passes for 3,000 samples, n^(-2/3) for others, from 4 to 100; steps of Adam by the half
-    power of the variances, with mean square 1."""
+    """14 passes for 3,000 samples; steps by the half power of variances, mean square 1."""
     seen = []
     once = AKPCA(1, callback=lambda state: seen.append(state.n_iter_max) or True)
     for n in (2, 1500, 3000, 30_000):
@@ -434,10 +429,7 @@ def test_transform_is_the_formula_whatever_the_arguments(model, noise, digits):
 
 @by_objective
 def test_turned_samples_give_turned_answers(objective, digits):
-    """As the descent goes along principal axes, a rotation of the features changes nothing.
-
-    But for the directions that random starts of eigenvectors take, which few steps do not forget.
-    """
+    """Up to the directions of random starts, a rotation of the features changes nothing."""
     X = digits[0][:150]
     Q, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((64, 64)))
     model = AKPCA(4, objective=objective, n_epochs=4, random_state=0)
@@ -496,8 +488,7 @@ def test_codes_of_any_size_are_decoded(model, dtype, digits):
 @over(SETTINGS)
 @pytest.mark.parametrize("noise", [None, 0.1], ids=["clean", "noise"])
 def test_same_seed_same_bits(model, noise, digits):
-    """Also of a frame and of samples in another order of memory, that must not be written; another
-    seed, another result."""
+    """Also of a frame, of another order of memory, and read-only; not with another seed."""
     pandas = pytest.importorskip("pandas")
     X = digits[0][:80] / 3  # sums of which are not exact
     model.set_params(noise=noise).fit(X)
@@ -540,8 +531,7 @@ def test_neither_a_large_mean_nor_float32_costs_digits(model, digits):
 
 @over(ONE_EACH)
 def test_callbacks_see_the_model_and_change_nothing(model, digits, capsys):
-    """It gets a model that encodes and decodes; the fit is the same to the bit as without. A
-    progress bar has the name of the estimator."""
+    """The fit is the same to the bit as without; a progress bar has the estimator's name."""
     X, seen = digits[0][:150], []
     plain = clone(model).fit(X).transform(X)
 
@@ -609,8 +599,7 @@ ODD = {
 @pytest.mark.parametrize("name", ODD)
 @over(SETTINGS)
 def test_odd_samples(model, name, k):
-    """Samples that do not vary, hardly any, of rank <= k, tiny or repeated: finite answers without
-    a warning, right where that is easy; or an error that names n_components."""
+    """Finite answers without a warning, or an error that names n_components."""
     model.set_params(n_components=k)
     if isinstance(model, Autoencoder):
         model.set_params(validation_fraction=0, n_epochs=100, learning_rate=0.02)
@@ -634,8 +623,7 @@ def test_odd_samples(model, name, k):
 
 @over(SETTINGS)
 def test_bad_data_is_refused(model, digits):
-    """NaN, infinity, too few samples, codes of the wrong width, no fit, samples and codes that are
-    too large: an error that names them, and a fitted model stays."""
+    """An error names what is wrong with samples or codes, and a fitted model stays."""
     X = digits[0][:60]
     with pytest.raises(NotFittedError):
         model.inverse_transform(X)

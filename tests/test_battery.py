@@ -45,8 +45,7 @@ def samples(draw):
 @given(X=samples(), n_components=st.integers(1, 4))
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_any_finite_input_is_fitted_or_refused(estimator, X, n_components):
-    """Codes and decoded samples are finite and of the promised shape and type, or there is a
-    ValueError; the input stays as it was."""
+    """Results are finite, of the promised shape and type; the input stays as it was."""
     model, before = clone(estimator).set_params(n_components=n_components), X.copy()
     try:
         codes = model.fit(X).transform(X)
@@ -67,8 +66,7 @@ def test_any_finite_input_is_fitted_or_refused(estimator, X, n_components):
 
 @every_setting
 def test_plain_images_are_taken_in_every_form(estimator):
-    """Types, layouts, data frames and lists make no difference but for rounding: the test above is
-    not green because all is refused."""
+    """But for rounding; so the test above is not green because all is refused."""
     pandas = pytest.importorskip("pandas")
     X = np.random.default_rng(0).integers(0, 256, (30, 6)).astype(np.float64)
     expected = clone(estimator).fit(X).transform(X)
@@ -98,8 +96,7 @@ def test_what_is_not_finite_is_refused(estimator):
 @examples(15)
 @given(seed=st.integers(0, 9), first=st.integers(4, 20), cuts=st.sets(st.integers(21, 49)))
 def test_it_makes_no_difference_how_a_stream_is_cut(estimator, seed, first, cuts):
-    """Behind the first batch any cuts give the same codes, whose inner products are compared, as
-    equal eigenvalues leave the axes open."""
+    """Behind the first batch; inner products, as equal eigenvalues leave the axes open."""
     X = np.random.default_rng(seed).standard_normal((50, 5))
     whole, cut = clone(estimator), clone(estimator)
     for model, places in ((whole, [first]), (cut, [first, *sorted(cuts)])):

@@ -1,7 +1,4 @@
-"""DataSpanAKPCA: AKPCA within the span of some samples, and all of AKPCA when there are enough.
-
-What it shares with the other estimators of its room is in `test_autoencoding`.
-"""
+"""AKPCA within the span of some samples, and all of AKPCA when there are enough."""
 
 import pickle
 import tracemalloc
@@ -63,8 +60,7 @@ def exact_loss(objective, X, constant):
 
 @with_and_without_constant
 def test_span_speaks_of_matrices(constant):
-    """Inner products, products, coordinates and features are those of the matrices it stands for,
-    in an orthonormal basis."""
+    """All is that of the matrices it stands for, in an orthonormal basis."""
     d, m = 5, 9
     span, H, _ = random_model(d, m, 4, constant)
     T = span.forms(H)
@@ -151,8 +147,7 @@ def test_gradient_against_finite_differences(objective, constant):
 
 @pytest.mark.parametrize("shape", [(200, 20), (12, 30)])
 def test_start_is_pca(shape):
-    """With an offset, codes are sqrt(2) c times PCA's, with fewer samples than features as well,
-    and samples come back nearly as PCA's."""
+    """Codes are sqrt(2) c times PCA's, with fewer samples than features as well."""
     X = np.random.default_rng(0).standard_normal(shape) * 0.8 ** np.arange(shape[1])
     linear = pca(X, 4)
     model = DataSpanAKPCA(4, n_landmarks=10, n_epochs=0).fit(X)
@@ -209,8 +204,7 @@ def test_no_matrix_of_features_is_formed(offset, objective):
 
 @by_offset
 def test_a_pickle_holds_what_codes_and_their_decoding_need(offset, digits):
-    """Landmarks and two coefficients for each and each component, not the basis of the span; what
-    comes back says the same, in either precision."""
+    """Not the basis of the span; what comes back says the same, in either precision."""
     X = digits[0]
     model = DataSpanAKPCA(3, offset=offset, n_epochs=1, random_state=0).fit(X)
     needed = model.landmarks_.nbytes + model.encoder_coef_.nbytes + model.decoder_coef_.nbytes

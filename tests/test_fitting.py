@@ -90,8 +90,7 @@ def assert_unchanged(model, before, X):
 @pytest.mark.parametrize("kind", [Fault, KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize("estimator", MODELS, ids=name)
 def test_a_refit_with_a_fault_leaves_the_old_model_whole(estimator, kind):
-    """Wherever a fault comes, the old model is there unchanged, or, after an interrupt, a new one
-    that is whole."""
+    """The old model is unchanged, or, after an interrupt, there is a new one that is whole."""
     model = clone(estimator).fit(DIGITS[:40])
     before = state(model, DIGITS)
     for n in faults(clone(estimator).fit, DIGITS[20:]):
@@ -137,8 +136,7 @@ def test_a_batch_with_a_fault_leaves_no_trace(estimator):
 
 @pytest.mark.parametrize("estimator", MODELS, ids=name)
 def test_a_refused_refit_leaves_the_old_model_whole(estimator):
-    """What `fit` refuses changes no attribute, not even the number of features; an error in a
-    callback reaches the user."""
+    """Nor does an error in a callback, which reaches the user, change any attribute."""
     model = clone(estimator).fit(DIGITS[:40])
     before = state(model, DIGITS)
     for bad, params in (
@@ -182,8 +180,7 @@ def test_attributes_that_others_set_stay(estimator):
 
 @pytest.mark.parametrize("estimator", MODELS, ids=name)
 def test_integers_of_numpy_are_as_good_as_any(estimator):
-    """Small types do not overflow in a fit, and parameters stay the objects that the user gave,
-    also after a fit that failed."""
+    """They do not overflow, and parameters stay the user's objects, also after a failure."""
     X = load_dataset("digits").X[:260, 18:30]
     numbers = {"n_components": 5, "n_epochs": 90, "n_passes": 2, "n_rounds": 2, "block_size": 50}
     numbers |= {"n_landmarks": 20, "n_centers": 120, "random_state": 3, "degree": 3}

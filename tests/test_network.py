@@ -1,7 +1,4 @@
-"""The deep autoencoder: exact gradients, PCA as its linear case, and what its penalties do.
-
-What it shares with the other estimators of its room is in `test_autoencoding`.
-"""
+"""The deep autoencoder: exact gradients, PCA as its linear case, what penalties do."""
 
 import numpy as np
 import pytest

@@ -44,8 +44,7 @@ def run(*injected):
     ],
 )
 def test_what_papermill_injects_is_what_the_first_cell_declares(line, message):
-    """Defaults and other values of the same type pass; an integer will do for a float, a list for
-    a tuple, which papermill does not have."""
+    """An integer will do for a float, a list for a tuple, which papermill does not have."""
     for good in ("", "gamma = 2", "n_components = 10**30", "progress = True", "dataset = ''"):
         check_parameters(run(good, "widths = [1, 2]", "steps = (1, 2)", "names = ()"))
     with pytest.raises(ValueError, match=message):
@@ -54,8 +53,7 @@ def test_what_papermill_injects_is_what_the_first_cell_declares(line, message):
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, "0.5", None, True, [0.5], 0.5j])
 def test_numbers_out_of_range_are_refused(value):
-    """What is no number in the range is named with the limits, which belong to it, but for the
-    lower one with `above`."""
+    """The limits, which are named, belong to the range, but for the lower with `above`."""
     for inside in (0, 1, np.float32(0.25)):
         check_number("p", inside, low=0, high=1)
     check_number("tau", 1e-300, above=True)

@@ -1,7 +1,4 @@
-"""The closed-form decoder, its parts as formulas, what cleans noise, and `RidgeAutoencoder`.
-
-What it shares with the other estimators of its room is in `test_autoencoding`.
-"""
+"""The closed-form decoder, what cleans noise, and `RidgeAutoencoder` alone."""
 
 import numpy as np
 import pytest
@@ -58,9 +55,8 @@ def pca_error(X, X_new, k):
 
 @pytest.mark.parametrize("strength", [RIDGE, np.inf])
 def test_fit_is_a_dense_ridge_regression(strength):
-    """Weights solve the normal equations of kernel values less their means, codes and 1; the
-    penalty of a centre is relative to the variance of all kernel values. Centres are codes.
-    Samples may come in parts, and several ridges can be tried with one pass, in any order."""
+    """Weights solve the normal equations; a centre's penalty is relative to the variance of
+    kernel values. Samples may come in parts, and several ridges be tried with one pass."""
     decoder, Y, Z = random_decoder(strength=strength)
     C, n = decoder.centers, len(Y)
     K = 1 / (1 + 20 / 3**2 * np.sum((Y[:, None] - C) ** 2, axis=2))
@@ -124,8 +120,7 @@ def test_search_lets_no_error_grow(steps):
 
 
 def test_search_of_a_linear_decoder_reaches_pca():
-    """With PCA's codes as regressors, the least errors are PCA's, from any codes, and in few steps,
-    whose lengths are then right."""
+    """With PCA's codes as regressors, few steps reach PCA's errors from any codes."""
     X = gaussian(200)
     X -= X.mean(axis=0)
     linear = pca(X, 3)
@@ -181,8 +176,7 @@ def test_the_search_begins_with_the_better_of_two_codes():
 
 
 def test_strong_axes_and_noise_are_left_to_pca():
-    """Where there is nothing else to learn, the ridge is infinite, and codes and reconstructions
-    are PCA's, in its units and its order."""
+    """The ridge is infinite, codes and reconstructions are PCA's, in its units and order."""
     scales = np.array([3, 2, 1] + 17 * [0.3])
     X, X_new = (np.random.default_rng(s).standard_normal((150, 20)) * scales for s in (0, 1))
     model, linear = RidgeAutoencoder(3, random_state=0).fit(X), pca(X, 3)
@@ -209,8 +203,7 @@ def test_digits_have_little_more_than_half_the_error_of_pca():
 
 
 def test_rounds_and_centres_lower_the_error():
-    """loss_curve_ begins with PCA's, falls, and ends near what a user sees; n_centers and ridge are
-    taken as they are, and more centres, and more rounds, rebuild better."""
+    """loss_curve_ begins with PCA's and falls; more centres and more rounds rebuild better."""
     X = load_dataset("digits").X[:300]
     linear, errors = np.mean(np.sum((X - pca(X, 4).reconstruct(X)) ** 2, axis=1)), []
     for p, n_rounds in ((20, 2), (150, 2), (150, 6)):
@@ -316,8 +309,7 @@ def test_the_first_step_of_cleaning_is_a_linear_ridge_regression(monkeypatch):
 
 
 def test_cleaning_beats_the_linear_filter_on_a_curve(fewer_copies, monkeypatch):
-    """Each regression brings samples that were not seen nearer to the parabola, and is the one,
-    of those that were tried, that suits samples held out."""
+    """Nearer to the parabola, by the regression that suits samples held out."""
     X = normalised(make_arc(900))
     Z, Z_new = X[:700], X[700:]
     cleaner, noisy = learned(Z), noise_of(5)(Z_new)
@@ -332,8 +324,7 @@ def test_cleaning_beats_the_linear_filter_on_a_curve(fewer_copies, monkeypatch):
 
 
 def test_codes_with_noise_are_those_of_cleaned_samples(fewer_copies):
-    """transform cleans and searches; the decoder aims at clean samples, of which its codes can't
-    tell more, not even by a parabola."""
+    """The decoder aims at clean samples, of which its codes can't tell more."""
     X = make_arc(400)
     model = RidgeAutoencoder(1, ridge=RIDGE, noise=0.2, random_state=0).fit(X)
     Z = model._cleaner.clean(model._coordinates.forward(X, X.dtype))

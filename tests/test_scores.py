@@ -72,8 +72,7 @@ def test_an_operator_tells_scores_and_a_matrix_does_not():
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=name)
 def test_scores_are_at_most_0_and_keep_what_transform_keeps(estimator):
-    """Of samples in input space minus the squared error; float32 stays float32; other features
-    are refused, and so is a model that was not fitted."""
+    """In input space they are minus the squared error; float32 stays float32."""
     model = clone(estimator).set_params(n_components=3)
     with pytest.raises(NotFittedError):
         model.score_samples(X)
