@@ -291,11 +291,8 @@ def test_operators_and_matrices(digits, center):
     X, kernel = digits[:200], RBF(0.02)
     options = {"n_kept": 12, "block_size": 40, "random_state": 0, "center": center}
     expected = IncrementalKernelPCA(3, kernel=kernel, **options).fit(X)
-    model, new, K = (
-        IncrementalKernelPCA(3, kernel="precomputed", **options),
-        kernel(digits, X),
-        kernel(X),
-    )
+    model = IncrementalKernelPCA(3, kernel="precomputed", **options)
+    K, new = kernel(X), kernel(digits, X)
     given = [
         (K, new),
         (KernelOperator(X, kernel, center=center), digits),

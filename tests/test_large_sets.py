@@ -78,12 +78,17 @@ def test_values_at_the_edge_are_passed_over(problem, monkeypatch):
 
 
 def test_several_errors_in_one_product(problem):
-    """The error of codes is (38), for each of several at once."""
+    """The error of codes is (38), for each of several at once, by matrices stored or not."""
     operator, A, AK, _ = problem
     norm = operator.frobenius_norm()
     found = mnist.code_errors(operator, [AK.T, 2 * AK[:2].T], norm)
-    expected = [kernel_reconstruction_error(operator, B) for B in (A, 2 * A[:2])]
+    several = A, 2 * A[:2]
+    expected = [reference.kernel_reconstruction_error(B, operator.K) for B in several]
     np.testing.assert_allclose(found, expected, rtol=1e-10)
+    X = load_dataset("digits").X[:120]
+    for form in (operator, KernelOperator(X, RBF(gamma=0.1))):
+        found = [kernel_reconstruction_error(form, B) for B in several]
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_rows_of_a_plan(results):
