@@ -102,8 +102,7 @@ def test_product_is_that_of_the_matrix(X, name, center):
 
 @pytest.mark.parametrize("center", [True, False])
 def test_the_contract_of_operators(X, center):
-    """What it adds to the product is as in memory: also rows in any order and more than once, and
-    the same sample and the same vectors for the same seed."""
+    """Sums, rows in any order and samples for the same seed are those in memory."""
     kernel = Polynomial(degree=2)
     ours = DaskKernelOperator(da.from_array(X, chunks=(60, -1)), kernel, center=center)
     theirs = KernelOperator(X, kernel, center=center)
@@ -156,8 +155,7 @@ def test_products_with_new_points(X, kind):
 
 @pytest.mark.slow
 def test_kernel_matrix_larger_than_the_cluster(cluster, tmp_path):
-    """A kernel matrix of more than the memory of all workers, from a file: the product is that of
-    the operator in memory, and no worker came near its limit or was restarted."""
+    """The product is that of the operator in memory, and no worker comes near its limit."""
     n = 12_000
     assert 8 * n**2 > 2 * MEMORY_LIMIT
     X = np.random.default_rng(0).standard_normal((n, 20))
@@ -212,8 +210,7 @@ def test_lazy_chunks_travel_as_recipes(tmp_path, X):
 
 
 def test_chunks_are_brought_to_size():
-    """Huge chunks are cut, tiny ones merged, wide ones kept below a number of bytes; chunks of a
-    reasonable size stay as they are."""
+    """Huge chunks are cut, tiny ones merged, reasonable ones left, wide ones bounded in bytes."""
 
     def sizes(shape, chunks):
         X = module._in_row_chunks(da.zeros(shape, chunks=chunks))
@@ -229,8 +226,7 @@ def test_chunks_are_brought_to_size():
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_files(tmp_path, order):
-    """The matrix of the file, in chunks of rows, of its type, nothing else in the graph; pickles,
-    archives, vectors, texts and no file at all are refused by name."""
+    """The matrix of the file in chunks, nothing else in the graph; bad files are named."""
     values = np.asarray(np.arange(60, dtype=np.float32).reshape(20, 3), order=order)
     np.save(tmp_path / "good.npy", values)
     X = from_file(str(tmp_path / "good.npy"), chunk_rows=8)
@@ -278,7 +274,7 @@ def test_errors_of_a_worker_reach_the_caller(client, X):
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda data: np.asarray(data), "X must be a dask array, got ndarray"),
+        (np.asarray, "X must be a dask array, got ndarray"),
         (lambda data: data[:, 0], "X must be a two-dimensional dask array of dense real"),
         (lambda data: data.astype(complex), "X must be a two-dimensional dask array of dense real"),
         (lambda data: data.map_blocks(sparse.csr_array), "a two-dimensional dask array of dense"),
@@ -288,13 +284,8 @@ def test_errors_of_a_worker_reach_the_caller(client, X):
 )
 def test_bad_arguments(X, make, match):
     """The argument is named, and what is allowed."""
-    data = da.from_array(X, chunks=(60, -1))
     with pytest.raises((TypeError, ValueError), match=match):
-        DaskKernelOperator(make(data), RBF())
-    with pytest.raises(TypeError, match=r"kernel must be a Kernel .* 'rbf'"):
-        DaskKernelOperator(data, "rbf")
-    with pytest.raises(ValueError, match="X has 4 features, but the fitted samples have 6"):
-        DaskKernelOperator(data, RBF()).encode(X[:, :4], np.ones((230, 1)))
+        DaskKernelOperator(make(da.from_array(X, chunks=(60, -1))), RBF())
 
 
 def test_progress_and_cleanliness(client, X, capsys):
@@ -340,8 +331,7 @@ print("done")
 @pytest.mark.once
 @pytest.mark.parametrize("case", ["missing", "no cluster"])
 def test_without_dask_or_cluster(case):
-    """The package does not import dask by itself; what needs it says what to install. Without a
-    cluster products are made in the process."""
+    """What needs dask says what to install; without a cluster the process does the work."""
     run = subprocess.run([sys.executable, "-c", SCRIPT, case], capture_output=True, text=True)
     assert run.stdout == "done\n", run.stderr
 
@@ -377,6 +367,10 @@ def test_estimators_say_what_they_can_not_do_on_a_cluster(X):
     """A bare dask array, and options that would need the samples here, are refused by name."""
     lazy = da.from_array(X, chunks=(60, 6))
     operator = DaskKernelOperator(lazy, RBF())
+    with pytest.raises(TypeError, match=r"kernel must be a Kernel .* 'rbf'"):
+        DaskKernelOperator(lazy, "rbf")
+    with pytest.raises(ValueError, match="X has 4 features, but the fitted samples have 6"):
+        operator.encode(X[:, :4], np.ones((230, 1)))
     options = {"kernel": "precomputed"}
     for estimator in (KernelPCA(2), NystromKernelPCA(2), KernelHebbian(2)):
         with pytest.raises(TypeError, match=r"pass akpca.distributed.DaskKernelOperator\(X"):

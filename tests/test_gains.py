@@ -18,8 +18,7 @@ def build(letters):
 
 @pytest.mark.parametrize(("name", "letters"), NAMES.items())
 def test_names(name, letters):
-    """A product of factors is called what the paper calls it, and the name makes the product; tau
-    is three passes for KHA/et* and its relative, and one elsewhere."""
+    """Products of factors are called what the paper calls them; names have default taus."""
     assert build(letters).name == name
     assert make_gain(name, eta0=5, tau=2, mu=0.1) == build(letters)
     default = 3 if name in ("KHA/et*", "KHA-SMD*") else 1

@@ -153,8 +153,7 @@ def test_auto_is_free_of_the_unit(X, rule, scale):
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 def test_values_whose_variance_overflows(X, method):
-    """They are refused, with the range that is allowed, and leave no trace in a stream; values
-    whose squares vanish ask for no step."""
+    """They are refused without a trace; values whose squares vanish ask for no step."""
     for dtype, scale in ((np.float32, 1e20), (np.float64, 1e155)):
         model = GeneralizedHebbian(2, random_state=0).partial_fit(X.astype(dtype))
         before = model.transform(X)
@@ -278,8 +277,7 @@ def test_bad_arguments_are_named(X, options, message, method):
 
 
 def test_other_bad_input_is_named(X):
-    """More components than samples, or others than before; passes of a stream, codes of the wrong
-    width."""
+    """Numbers of components, passes of a stream, codes of the wrong width."""
     with pytest.raises(ValueError, match=r"n_components=5 .* n_samples=4"):
         GeneralizedHebbian(5).fit(X[:4])
     with pytest.raises(ValueError, match="goes on from 2 components"):

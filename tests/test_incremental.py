@@ -79,8 +79,7 @@ def test_a_merge_is_the_literal_one(digits, degree, center):
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("name", KERNELS)
 def test_exact_if_all_components_are_kept(digits, name, center, dtype):
-    """Then codes, eigenvalues and ratios are those of the dense eigensolver, in the precision of
-    the samples."""
+    """Then all results are those of the dense eigensolver, in the precision of the samples."""
     X, options = digits[:150], {**KERNELS[name], "center": center}
     exact = KernelPCA(6, eigen_solver="dense", **options).fit(X)
     model = IncrementalKernelPCA(6, n_kept=150, block_size=40, random_state=0, **options)
@@ -109,8 +108,7 @@ def test_nearly_exact_by_default(digits, kernel):
 
 
 def test_incremental_pca(digits):
-    """With the linear kernel, the same blocks and no more components than asked for, it is
-    scikit-learn's."""
+    """With the linear kernel, equal blocks and nothing kept in reserve, it is scikit-learn's."""
     options = {"block_size": 40, "shuffle": False, "kernel": "linear"}
     theirs = IncrementalPCA(8, batch_size=40).fit(digits)
     plain = IncrementalKernelPCA(8, n_kept=8, **options).fit(digits)
@@ -213,8 +211,7 @@ def test_sparse_and_dense_batches(digits):
 
 @pytest.mark.parametrize("order", ["shuffled", "sorted"])
 def test_a_budget_bounds_the_points(digits, order):
-    """With a budget there are never more points, and the error of everything seen is within 10 % of
-    the exact one, also where the last samples are not like the first."""
+    """There are never more points, and the error is nearly the exact one, also in sorted data."""
     X = digits if order == "shuffled" else digits[np.argsort(digits[:, 21])]
     model = IncrementalKernelPCA(5, gamma=0.02, budget=80)
     for i in range(0, 400, 30):
@@ -229,8 +226,7 @@ def test_a_budget_bounds_the_points(digits, order):
 
 
 def test_a_budget_in_fit(digits):
-    """`fit` keeps to it as well; one that is not reached changes nothing, and the linear kernel
-    needs none."""
+    """`fit` keeps to it as well; one that is not reached, or not needed, changes nothing."""
     options = {"gamma": 0.02, "block_size": 50, "random_state": 0}
     tight, roomy, free = (
         IncrementalKernelPCA(3, budget=budget, **options).fit(digits) for budget in (100, 400, None)
@@ -271,8 +267,7 @@ def test_a_projection_is_the_nearest(digits):
 
 
 def test_points_are_chosen_for_the_vectors(digits):
-    """Points that the vectors need come first, whatever else they could span; copies of a chosen
-    point are none to choose, and coordinates are those of the projected vectors."""
+    """Points that the vectors need come first, and copies of a chosen point are none to choose."""
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((40, 50)) * 5, np.eye(3, 50), np.eye(3, 50)])
     W = np.zeros((3, 46))
@@ -337,8 +332,7 @@ def test_threads_change_nothing(digits):
 
 @pytest.mark.parametrize("budget", [None, 90])
 def test_callback_sees_every_block(digits, budget):
-    """It is told how far the pass is, with a model of the samples so far; a true answer ends it,
-    and batches go on without the samples that the pass has not come to."""
+    """A true answer ends the pass, and batches go on without the samples not yet seen."""
     seen = []
 
     def callback(state):
@@ -404,8 +398,7 @@ def test_bad_arguments(digits, parameters, match):
 @pytest.mark.parametrize("first", [0, 100])
 @pytest.mark.parametrize(("kernel", "budget"), [("poly", 20), ("linear", None)])
 def test_values_that_overflow(digits, kernel, budget, first):
-    """Samples whose k(x, x) is infinite in their precision are refused, also as the very first
-    ones, without further warnings, and leave no trace."""
+    """An infinite k(x, x) is refused, also as the very first, and leaves no trace."""
     X = digits.astype(np.float32)
     options = {"kernel": kernel, "degree": 2, "budget": budget, "shuffle": False}
     model, expected = (IncrementalKernelPCA(2, **options) for _ in range(2))

@@ -103,8 +103,7 @@ def run(operator, gain, n_passes, block_size, every_step, A=None):
 @pytest.mark.parametrize("every_step", [False, True])
 @pytest.mark.parametrize("factors", VARIANTS)
 def test_blocks_equal_the_literal_algorithm(K, factors, every_step, form):
-    """After 5 passes and after 1 the coefficients are those of single steps, to 1e-9, for any block
-    size; in float32 to 1e-3. The estimator makes these passes."""
+    """Coefficients are those of single steps for any block size, also in the estimator."""
     parameters, gain = VARIANTS[factors]
     for n_passes in (5, 1):
         exact = reference.kha(
@@ -144,8 +143,7 @@ def test_convergence_to_kernel_pca(name, eta0):
 
 
 def test_a_wrong_order_is_reported_and_mended_by_pca():
-    """Components of length 1 whose eigenvalues rise give one warning, and a PCA of the codes sorts
-    them; components in order, or not yet of length 1, give none."""
+    """Rising eigenvalues give one warning, and PCA of the codes sorts; otherwise none."""
     X = load_digits().data[:200]
     late = make_gain("KHA/et*", eta0=2, tau=2)
     model = KernelHebbian(2, kernel="linear", gain=late, n_passes=10, random_state=5)
@@ -185,8 +183,7 @@ def test_a_gain_that_was_chosen_retreats(digits, monkeypatch):
     [(np.float64, (-200, 200), (-500, 300, 450)), (np.float32, (-20, 18), (-45, 36))],
 )
 def test_scales_of_the_kernel(digits, dtype, inside, outside):
-    """Kernels whose squares fit the precision are taken, others refused with the range that is
-    allowed, before any warning."""
+    """Kernels whose squares overflow are refused, with the range that is allowed, unwarned."""
     model = KernelHebbian(2, kernel="linear", n_passes=2, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
@@ -361,8 +358,7 @@ def test_other_forms_of_the_samples(digits, kind, name):
 
 
 def test_callback_gets_a_fitted_model(digits):
-    """After every pass the model is what a fit with as many passes gives, and the gain has fallen;
-    a true answer ends the fit."""
+    """After every pass the model is that of a fit of as many; a true answer ends the fit."""
     options = dict(gamma=0.05, gain=make_gain("KHA/t", eta0=0.5), random_state=0)
 
     def check(state):
@@ -442,8 +438,7 @@ def test_data_far_from_the_origin(digits, memory_limit, capsys):
 @pytest.mark.parametrize("gain", ["auto", VARIANTS["etns"][1], Gain(0.1)])
 @pytest.mark.filterwarnings("error")
 def test_constant_data(kernel, dtype, gain, form):
-    """Samples without variance give components and codes of zero, as with KernelPCA, not an error
-    or amplified rounding."""
+    """Samples without variance give zeros, as with KernelPCA, not an error or noise."""
     for value in (0, 0.1, 1, 1e3):
         X = np.full((20, 3), value, dtype) * np.array([1, 0.3, 1], dtype)
         model = KernelHebbian(2, kernel=kernel, gain=gain, n_passes=2, random_state=0).fit(X)

@@ -112,8 +112,7 @@ def test_seams_between_blocks_do_not_show():
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_same_seed_same_bits(sampling):
-    """A fixed random_state repeats bit for bit; another one chooses other landmarks. A pickle holds
-    the factor and one sum of squares, both m x m, and thin arrays."""
+    """A fixed random_state repeats bit for bit; a pickle holds two m x m and thin arrays."""
     X = load_digits().data
     options = {"n_landmarks": 350, "kernel": "rbf", "gamma": 1e-3, "sampling": sampling}
     one, two, other = (NystromKernelPCA(5, random_state=i, **options).fit(X) for i in (0, 0, 1))
@@ -124,8 +123,7 @@ def test_same_seed_same_bits(sampling):
 
 
 def test_informed_sampling_errs_less():
-    """On a crowd with a few loners, leverage scores find the loners; clusters beat a uniform
-    sample on digits."""
+    """Leverage scores find a few loners in a crowd; clusters beat a uniform sample on digits."""
     rng = np.random.default_rng(0)
     crowd = np.r_[0.05 * rng.standard_normal((980, 3)), 4 * rng.standard_normal((20, 3))]
     digits = load_digits().data / 16
@@ -139,8 +137,7 @@ def test_informed_sampling_errs_less():
 
 
 def test_kmeans_is_the_literal_one():
-    """Lloyd's steps from a uniform sample, a point at a time, also of sparse data; the landmarks
-    are these centres, and no rows of X."""
+    """Lloyd's steps from a uniform sample, a point at a time, also of sparse data."""
     X = np.random.default_rng(0).standard_normal((90, 3)) ** 2
     centers = X[np.random.RandomState(0).permutation(90)[:5]]
     for _ in range(3):
@@ -157,8 +154,7 @@ def test_kmeans_is_the_literal_one():
 @pytest.mark.parametrize("form", [np.array, np.float32, sparse.csr_matrix, np.ndarray.tolist])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_own_landmarks(form, kernel, X, X_new):
-    """Landmarks may be given, as an array or a sparse matrix, for samples of all kinds, in fit and
-    stream; chosen samples given so are the chosen samples."""
+    """Landmarks may be given in any form, for samples of all kinds, in fit and stream."""
     drawn = NystromKernelPCA(3, n_landmarks=20, kernel=kernel, random_state=0).fit(X)
     model = NystromKernelPCA(3, kernel=kernel).set_params(sampling=form(drawn.landmarks_))
     atol = 1e-5 if form is np.float32 else 1e-8
@@ -192,8 +188,7 @@ def test_own_landmarks_are_a_parameter_as_others(X):
 
 @pytest.mark.parametrize("center", [True, False])
 def test_a_stream_equals_one_fit(center, X):
-    """Batches of any size give what the dense formula gives of all of them with the landmarks
-    of the first."""
+    """Any batches give the dense formula of all samples with the first one's landmarks."""
     model = NystromKernelPCA(3, n_landmarks=15, kernel="rbf", center=center, random_state=0)
     for rows in (slice(0, 25), slice(25, 26), slice(26, 60)):
         model.partial_fit(X[rows])
@@ -246,8 +241,7 @@ def test_single_precision(sampling):
 
 
 def test_single_precision_of_a_smooth_kernel():
-    """A kernel matrix of landmarks whose eigenvalues fall below all rounding: single precision
-    does not blow up, neither in eigenvalues nor in the error."""
+    """Eigenvalues of the landmarks below all rounding do not blow up single precision."""
     X = np.random.default_rng(0).standard_normal((2000, 2))
     options = {"n_landmarks": 300, "kernel": "rbf", "gamma": 0.1, "random_state": 0}
     double = NystromKernelPCA(8, **options).fit(X)
@@ -285,8 +279,7 @@ def test_bad_parameters_are_named(params, message, X):
 
 
 def test_indefinite_kernels_are_refused(X):
-    """Significant negative eigenvalues on the landmarks are an error, also if only the samples
-    prove it: k(x, x) below the square of x's own projection."""
+    """Negative eigenvalues on the landmarks are an error, also if only the samples prove it."""
     for kernel in (Sigmoid(1, -1), lambda x, y: -x @ y, lambda x, y: x[0] + y[0]):
         with pytest.raises(ValueError, match="significant negative eigenvalues"):
             NystromKernelPCA(2, kernel=kernel).fit(X)
@@ -301,8 +294,7 @@ def test_indefinite_kernels_are_refused(X):
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_duplicates_change_nothing_but_the_count(sampling, X):
-    """Every point thrice, all as landmarks: those that add nothing are dropped, eigenvalues
-    triple, codes stay."""
+    """Every point thrice: what adds nothing is dropped, eigenvalues triple, codes stay."""
     once = KernelPCA(3, kernel="rbf")
     codes = once.fit_transform(X)
     model = NystromKernelPCA(3, n_landmarks=180, kernel="rbf", sampling=sampling, random_state=0)
@@ -319,8 +311,7 @@ def test_duplicates_change_nothing_but_the_count(sampling, X):
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize(("n", "value"), [(1, 0.3), (40, 0.3), (5, 0.0)])
 def test_constant_data_have_no_components(kernel, sampling, n, value):
-    """All points equal, or zero: no components, no error, no NaN, and a clear refusal to find
-    any."""
+    """All points equal, or zero: no components, error or NaN, and a refusal to find any."""
     X = np.full((n, 3), value)
     model = NystromKernelPCA(kernel=kernel, sampling=sampling, n_landmarks=max(1, n // 2))
     assert model.fit_transform(X).shape == (n, 0)
@@ -345,8 +336,7 @@ def test_all_landmarks_decode_as_exact_kernel_pca(name, center, X):
 
 @pytest.mark.parametrize("sampling", ["uniform", "kmeans"])
 def test_data_far_from_the_origin_keep_their_precision(sampling):
-    """The linear kernel of float32 data + 1000 gives the codes of float64, in fit, transform and
-    stream."""
+    """The linear kernel of float32 data + 1000 gives the codes of float64."""
     X = np.random.default_rng(0).standard_normal((600, 8)) * np.arange(1, 9) + 1000
     X = X.astype(np.float32)
     exact = KernelPCA(5, eigen_solver="dense").fit_transform(X.astype(np.float64))

@@ -88,8 +88,7 @@ def test_norms_and_products_without_the_kernel_matrix(center, kernel, X, X_new):
 @both
 @all_pairs
 def test_all_components_give_the_samples_back(name, kernel, center, X, X_new):
-    """With nothing lost, every decoder returns the fitted samples (up to sign, if k has none), and
-    new ones, where the feature space has a finite dimension."""
+    """With nothing lost, the samples come back, up to sign; if features are few, new ones, too."""
     model, space = fitted(X, kernel, None, center)
     decoder = make_preimage(name, **({"alpha": 1e-9} if name == "ridge" else {})).fit(space)
     X_hat = decoder.decode(model.transform(X))
@@ -107,8 +106,7 @@ def test_all_components_give_the_samples_back(name, kernel, center, X, X_new):
 @both
 @all_pairs
 def test_batches_blocks_and_precision(name, kernel, center, X, X_new, monkeypatch):
-    """Neither the other codes of a batch nor the seams of its blocks matter; float32 in, float32
-    out, near the answer in float64, and the input is not changed."""
+    """Codes are decoded alike alone, in batches, in small blocks, and in single precision."""
     model, space = fitted(X, kernel, 3, center)
     Y = model.transform(X_new)
     decoder = make_preimage(name).fit(space)
@@ -323,8 +321,7 @@ def test_distance_equals_the_literal_formula(kernel, center, X, X_new):
 
 
 def test_neighbours_that_hardly_differ_do_not_explode():
-    """Distances that do not fit together, in a direction of nearly no extent: no step is longer
-    than three times the distances from the neighbours."""
+    """No step is longer than three times the distances from the neighbours."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 4)) * [1, 1, 1, 1e-5]
     model, space = fitted(X, RBF(0.3), 2)
@@ -385,8 +382,7 @@ def test_no_code_no_inverse():
 
 @pytest.mark.parametrize("kernel", ["chi2", Linear() + 0.5 * Chi2()])
 def test_chi2_does_not_apply_to_codes(kernel, X):
-    """The learned inverse uses the same kernel on codes, which may be negative: refused at fit,
-    with the decoder to use instead."""
+    """Codes may be negative: the learned inverse refuses the kernel, a decoder does not."""
     with pytest.raises(ValueError, match="chi2"):
         KernelPCA(2, kernel=kernel, fit_inverse_transform=True).fit(np.abs(X))
     model = KernelPCA(2, kernel=kernel, preimage="ridge").fit(np.abs(X))
