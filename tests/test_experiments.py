@@ -46,24 +46,22 @@ def test_curve_is_that_of_the_literal_algorithm(K, name, factors, updates):
     r, n = 3, len(K)
     start = np.random.default_rng(1).standard_normal((r, n)) / np.sqrt(r * np.trace(K))
     gain = make_gain(name, eta0=0.5, tau=2)
-    curve = excess_error_curve(
-        K, gain, r, 3, eigenvalue_updates=updates, init=start, random_state=5
-    )
+    options = dict(eigenvalue_updates=updates, init=start, random_state=5)
+    curve = excess_error_curve(K, gain, r, 3, **options)
     rng = np.random.RandomState(5)
     passes = [rng.permutation(n) for _ in range(3)]
+    options = dict(eta0=0.5, tau=2 * n, every_step=updates == "iteration")
     for made in (1, 2, 3):
-        A = reference.kha(
-            K, start, passes[:made], factors, eta0=0.5, tau=2 * n, every_step=updates == "iteration"
-        )
+        A = reference.kha(K, start, passes[:made], factors, **options)
         expected = reference.kernel_reconstruction_error(A, K) / optimal_error(K, r) - 1
         np.testing.assert_allclose(curve[made - 1], expected, rtol=1e-9)
 
 
 def test_divergence_is_infinite_not_nan(K):
-    """A run that diverges, at once or later, has errors and then infinities."""
-    curve = excess_error_curve(K, make_gain("KHA", eta0=500), 3, 5, random_state=0)
-    assert np.all(curve == np.inf)
-    assert curve.shape == (5,)
+    """A run that diverges at once has infinities, and no states."""
+    gain = make_gain("KHA", eta0=500)
+    np.testing.assert_array_equal(excess_error_curve(K, gain, 3, 5, random_state=0), [np.inf] * 5)
+    assert follow_passes(K, gain, 3, 4, random_state=0) == []
 
 
 def test_curves_of_several_gains_and_seeds(K):
@@ -76,24 +74,18 @@ def test_curves_of_several_gains_and_seeds(K):
         np.testing.assert_array_equal(curves[name], rows)
 
 
-BAD_COUNTS = [2.0, 2.5, True, "2", 0, -1, None]
-
-
-@pytest.mark.parametrize("count", [*BAD_COUNTS, 61])
-def test_bad_numbers_of_components(K, count):
+@pytest.mark.parametrize("count", [2.0, True, "2", 0, -1, None, 61])
+def test_bad_numbers(K, count):
     """What is not an integer in the range is refused by name, not rounded."""
     match = f"n_components={count!r} must be an integer from 1 to 60"
     with pytest.raises(ValueError, match=match):
         optimal_error(K, count)
     with pytest.raises(ValueError, match=match):
         excess_error_curve(K, "auto", count, 2)
-
-
-@pytest.mark.parametrize("count", BAD_COUNTS)
-def test_bad_numbers_of_passes(K, count):
-    """So are numbers of passes."""
-    with pytest.raises(ValueError, match=f"n_passes={count!r} must be an integer of at least 1"):
-        excess_error_curve(K, "auto", 2, count)
+    if count != 61:  # as many passes as one likes
+        match = f"n_passes={count!r} must be an integer of at least 1"
+        with pytest.raises(ValueError, match=match):
+            excess_error_curve(K, "auto", 2, count)
 
 
 @pytest.mark.parametrize(
@@ -113,26 +105,23 @@ def test_bad_matrices(matrix, match):
 
 
 def test_followed_passes_are_those_of_the_curve(K):
-    """The states of a run have the errors of its curve, and a run that diverges has fewer."""
+    """The states of a run have the errors of its curve."""
     gain = make_gain("KHA-SMD*", eta0=1, mu=0.01)
     states = follow_passes(K, gain, 3, 4, random_state=2)
     assert [state.n_iter for state in states] == [1, 2, 3, 4]
     errors = [reference.kernel_reconstruction_error(state.coefficients, K) for state in states]
     curve = excess_error_curve(K, gain, 3, 4, random_state=2)
     np.testing.assert_allclose(np.array(errors) / optimal_error(K, 3) - 1, curve)
-    assert follow_passes(K, make_gain("KHA", eta0=500), 3, 4, random_state=0) == []
 
 
 @pytest.mark.parametrize("place", [Place(0), Place(1, 0), Place(1, len(TAUS) - 1), Place(0, 2, -5)])
 def test_neighbours_are_one_rung_away(place):
     """No parameter appears, disappears or leaves its ladder, and the place is not among them."""
     found = list(place.neighbours())
-    assert len(set(found)) == len(found)
-    assert place not in found
+    assert len({place, *found}) == len(found) + 1
     for other in found:
-        steps = [
-            abs(a - b) for a, b in zip(place, other, strict=True) if a is not None or b is not None
-        ]
+        pairs = [pair for pair in zip(place, other, strict=True) if pair != (None, None)]
+        steps = [abs(a - b) for a, b in pairs]
         assert 1 <= sum(steps) <= 2
         assert max(steps) == 1
         assert other.tau is None or 0 <= other.tau < len(TAUS)

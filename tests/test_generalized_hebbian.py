@@ -41,18 +41,14 @@ def start_weights(r, d, seed):
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("block_size", [1, 7, 64])
-@pytest.mark.parametrize("annealed", [False, True])
-def test_blocks_equal_the_literal_rule(X, rule, block_size, annealed):
+@pytest.mark.parametrize("passes", [None, 0.5])
+def test_blocks_equal_the_literal_rule(X, rule, block_size, passes):
     """(7) and (8), one sample at a time, give the same weights as any blocks, over two passes."""
-    gain = Gain(0.05, passes=0.5 if annealed else None)
-    model = GeneralizedHebbian(
-        3, rule=rule, gain=gain, n_passes=2, shuffle=False, block_size=block_size, random_state=4
-    ).fit(X)
-    W = start_weights(3, X.shape[1], 4)
-    centred = X - X.mean(axis=0)
-    tau = 0.5 * len(X)
-    for t, x in enumerate(np.concatenate([centred, centred]), start=1):
-        W = STEPS[rule](W, x, 0.05 * (tau / (t + tau) if annealed else 1))  # (9)
+    options = dict(gain=Gain(0.05, passes=passes), n_passes=2, shuffle=False, random_state=4)
+    model = GeneralizedHebbian(3, rule=rule, block_size=block_size, **options).fit(X)
+    W, tau = start_weights(3, X.shape[1], 4), passes and passes * len(X)
+    for t, x in enumerate(np.tile(X - X.mean(axis=0), (2, 1)), start=1):
+        W = STEPS[rule](W, x, 0.05 * (tau / (t + tau) if tau else 1))  # (9)
     np.testing.assert_allclose(raw_weights(model), W, rtol=1e-10, atol=1e-12)
     assert model.n_steps_ == 2 * len(X)
 
@@ -92,25 +88,19 @@ def test_auto_equals_its_formula(X, rule, block_size):
     block_size=st.integers(1, 70),
     rule=st.sampled_from(RULES),
     center=st.booleans(),
-    kind=st.sampled_from(["auto", "constant", "annealed"]),
+    gain=st.sampled_from(["auto", Gain(0.003), Gain(0.005, iterations=50)]),
 )
-def test_a_stream_of_batches_equals_one_pass(cuts, block_size, rule, center, kind):
+def test_a_stream_of_batches_equals_one_pass(cuts, block_size, rule, center, gain):
     """How a stream is cut into batches, and these into blocks, changes nothing."""
     X = make_data(150, 9)
-    gain = {
-        "auto": "auto",
-        "constant": Gain(0.003),
-        "annealed": Gain(0.005, iterations=50),
-    }[kind]
     options = dict(rule=rule, gain=gain, center=center, random_state=1)
     whole = GeneralizedHebbian(3, **options).partial_fit(X)
     stream = GeneralizedHebbian(3, block_size=block_size, **options)
     for batch in np.split(X, sorted(set(cuts))):
         stream.partial_fit(batch)
     for name in ("components_", "norms_", "mean_", "explained_variance_"):
-        np.testing.assert_allclose(
-            getattr(stream, name), getattr(whole, name), rtol=1e-10, atol=1e-12, err_msg=name
-        )
+        ours, theirs = getattr(stream, name), getattr(whole, name)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12, err_msg=name)
     assert stream.n_samples_seen_ == stream.n_steps_ == len(X)
     assert stream.n_iter_ == whole.n_iter_ == 1
 
@@ -128,19 +118,15 @@ def test_partial_fit_goes_on_after_fit(X):
 def test_sanger_converges_to_pca():
     """Directions, norms, order and eigenvalues are PCA's: not only the angles."""
     X = make_data(400, 8, decay=0.7)
-    model = GeneralizedHebbian(4, n_passes=60, random_state=0).fit(X)
-    exact = PCA(4).fit(X)
-    cosines = np.abs(np.sum(model.components_ * exact.components_, axis=1))
-    assert cosines.min() > 1 - 1e-5
+    model, exact = GeneralizedHebbian(4, n_passes=60, random_state=0).fit(X), PCA(4).fit(X)
+    assert np.abs(np.sum(model.components_ * exact.components_, axis=1)).min() > 1 - 1e-5
     np.testing.assert_allclose(model.norms_, 1, atol=1e-3)
     np.testing.assert_allclose(model.explained_variance_, exact.explained_variance_, rtol=1e-4)
-    np.testing.assert_allclose(
-        np.abs(model.transform(X)), np.abs(exact.transform(X)), atol=0.02 * X.std()
-    )
-    rebuilt = exact.inverse_transform(exact.transform(X))
-    np.testing.assert_allclose(
-        model.inverse_transform(model.transform(X)), rebuilt, atol=0.02 * X.std()
-    )
+    codes, expected = model.transform(X), exact.transform(X)
+    atol = 0.02 * X.std()
+    np.testing.assert_allclose(np.abs(codes), np.abs(expected), atol=atol)
+    rebuilt = model.inverse_transform(codes)
+    np.testing.assert_allclose(rebuilt, exact.inverse_transform(expected), atol=atol)
 
 
 def test_more_components_than_rank():
@@ -148,9 +134,8 @@ def test_more_components_than_rank():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 2)) * [3, 1] @ rng.standard_normal((2, 6))
     model = GeneralizedHebbian(5, n_passes=30, random_state=0).fit(X)
-    exact = PCA(2).fit(X)
-    np.testing.assert_allclose(model.explained_variance_[:2], exact.explained_variance_, rtol=1e-3)
-    assert np.isfinite(model.components_).all()
+    exact = PCA(2).fit(X).explained_variance_
+    np.testing.assert_allclose(model.explained_variance_[:2], exact, rtol=1e-3)
     np.testing.assert_allclose(np.linalg.norm(model.components_, axis=1), 1)
     np.testing.assert_allclose(model.norms_[:2], 1, atol=0.01)
     assert model.norms_[2:].max() < 0.9
@@ -160,18 +145,15 @@ def test_more_components_than_rank():
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
 def test_auto_is_free_of_the_unit(X, rule, scale):
     """Data in other units have the same components, and variances in the units' square."""
-    expected = GeneralizedHebbian(3, rule=rule, random_state=0).fit(X)
-    model = GeneralizedHebbian(3, rule=rule, random_state=0).fit(X * scale)
-    np.testing.assert_allclose(model.components_, expected.components_, atol=1e-8)
-    np.testing.assert_allclose(
-        model.explained_variance_, expected.explained_variance_ * scale**2, rtol=1e-8
-    )
+    one, other = (GeneralizedHebbian(3, rule=rule, random_state=0).fit(X * s) for s in (1, scale))
+    np.testing.assert_allclose(other.components_, one.components_, atol=1e-8)
+    variances = one.explained_variance_ * scale**2
+    np.testing.assert_allclose(other.explained_variance_, variances, rtol=1e-8)
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 def test_values_whose_variance_overflows(X, method):
-    """They are refused, with the range that is allowed, and leave no trace in a stream; values
-    whose squares vanish ask for no step."""
+    """They are refused without a trace; values whose squares vanish ask for no step."""
     for dtype, scale in ((np.float32, 1e20), (np.float64, 1e155)):
         model = GeneralizedHebbian(2, random_state=0).partial_fit(X.astype(dtype))
         before = model.transform(X)
@@ -203,14 +185,10 @@ def test_auto_never_diverges(n, d, r, rule, center, tail, scale, seed):
         X[rng.integers(n)] *= 1e6
     elif tail == "powers":
         X *= 10.0 ** rng.integers(-8, 9, (n, 1))
-    elif tail == "constant":
-        X[:] = X[0]
     else:
-        X = X[rng.integers(min(2, n), size=n)]
-    r = min(r, n, d)
-    model = GeneralizedHebbian(
-        r, rule=rule, center=center, n_passes=3, block_size=16, random_state=seed
-    )
+        X = X[rng.integers(1 if tail == "constant" else min(2, n), size=n)]
+    options = dict(rule=rule, center=center, n_passes=3, block_size=16, random_state=seed)
+    model = GeneralizedHebbian(min(r, n, d), **options)
     for fitted in (model.fit(X * scale), clone(model).partial_fit(X * scale)):
         assert fitted.norms_.max() < 10
         np.testing.assert_allclose(np.linalg.norm(fitted.components_, axis=1), 1)
@@ -255,43 +233,37 @@ def test_interrupt_keeps_what_was_reached(X, monkeypatch, blocks):
     assert np.array_equal(model.components_, expected.components_) == (blocks == 30)
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-def test_float32_is_kept(X, streamed):
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_float32_is_kept(X, method):
     """float32 in, float32 out, and the same result to single precision."""
     X32 = X.astype(np.float32)
-    model = GeneralizedHebbian(3, n_passes=3, random_state=0)
-    model = model.partial_fit(X32) if streamed else model.fit(X32)
-    exact = clone(model).partial_fit(X) if streamed else clone(model).fit(X)
+    model, exact = (GeneralizedHebbian(3, n_passes=3, random_state=0) for _ in range(2))
+    getattr(model, method)(X32), getattr(exact, method)(X)
     for name in ("components_", "mean_", "norms_", "explained_variance_"):
         assert getattr(model, name).dtype == np.float32
         np.testing.assert_allclose(getattr(model, name), getattr(exact, name), atol=1e-4)
     codes = model.transform(X32)
-    assert codes.dtype == np.float32
-    assert model.inverse_transform(codes).dtype == np.float32
+    assert codes.dtype == model.inverse_transform(codes).dtype == np.float32
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_reconstruction_is_a_projection(X, rule):
-    """Even far from convergence, codes survive the round trip and reconstructing twice changes
-    nothing."""
+    """Even far from convergence, codes survive the round trip, and what is left has none."""
     model = GeneralizedHebbian(4, rule=rule, random_state=0).partial_fit(X[:20])
     gram = model.components_ @ model.components_.T
     assert np.abs(gram - np.eye(4)).max() > 1e-3  # not orthogonal yet
     codes = model.transform(X)
     rebuilt = model.inverse_transform(codes)
     np.testing.assert_allclose(model.transform(rebuilt), codes, atol=1e-10)
-    residual = X - rebuilt
-    np.testing.assert_allclose(residual @ model.components_.T, 0, atol=1e-10)
+    np.testing.assert_allclose((X - rebuilt) @ model.components_.T, 0, atol=1e-10)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (dict(n_components=10), "n_components=10 .* n_features=9"),
-        (dict(n_components=0), "n_components"),
         (dict(rule="hebb"), "rule"),
         (dict(gain="KHA/xt"), "gain='KHA/xt' must be 'auto' or a Gain, such as .*make_gain"),
-        (dict(gain=0.1), "gain"),
         (dict(gain=Gain(1.0, reciprocal=True)), "constant or annealed"),
         (dict(gain=Gain(1.0, mu=0.1)), "or 'auto'"),
         (dict(block_size=0), "block_size"),
@@ -305,8 +277,7 @@ def test_bad_arguments_are_named(X, options, message, method):
 
 
 def test_other_bad_input_is_named(X):
-    """More components than samples, or others than before; passes of a stream, codes of the wrong
-    width."""
+    """Numbers of components, passes of a stream, codes of the wrong width."""
     with pytest.raises(ValueError, match=r"n_components=5 .* n_samples=4"):
         GeneralizedHebbian(5).fit(X[:4])
     with pytest.raises(ValueError, match="goes on from 2 components"):

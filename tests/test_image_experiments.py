@@ -31,9 +31,6 @@ def table_of(path, name):
     return ResultTable(path / f"{name}.csv", sets.COLUMNS)
 
 
-# -------------------------------------------------------------------------------- projections
-
-
 def test_exact_coefficients_are_those_of_kernel_pca():
     """Codes, of new samples as well, and what decoders make of them agree with the estimator's."""
     rng = np.random.default_rng(0)
@@ -48,9 +45,6 @@ def test_exact_coefficients_are_those_of_kernel_pca():
         expected = model.inverse_transform(model.transform(new), preimage=decoder)
         found = samples.decoded(samples.exact(5), decoder, new)
         np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-# -------------------------------------------------------------------------------- photograph
 
 
 def test_the_mean_of_windows_is_the_image():
@@ -91,9 +85,6 @@ def test_the_decoder_is_chosen_by_the_error(photo):
     assert photo.best_decoder(5).alpha == min(errors, key=errors.get)
 
 
-# -------------------------------------------------------------------------------- faces
-
-
 def test_small_and_large_again():
     """Means of blocks undo repeated pixels, and splines keep what is flat or a slope inside."""
     small = np.random.default_rng(0).standard_normal((3, 4, 5))
@@ -102,9 +93,6 @@ def test_small_and_large_again():
     slope = np.tile(np.arange(40.0), (1, 4, 1))
     middle = large.bicubic(slope, 2)[0, 2, 30:50]
     np.testing.assert_allclose(np.diff(middle), 0.5, atol=1e-3)
-
-
-# -------------------------------------------------------------------------------- walk
 
 
 def test_a_synthetic_walk(walk):
@@ -145,9 +133,6 @@ def test_part_of_the_noise(walk):
     assert (deviation, variance**2, np.deg2rad(radians) ** 2) == pytest.approx(
         (2, 2, np.deg2rad(2))
     )
-
-
-# -------------------------------------------------------------------------------- rows, claims
 
 
 @pytest.mark.slow

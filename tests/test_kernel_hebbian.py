@@ -21,7 +21,6 @@ from akpca import (
     NystromKernelPCA,
 )
 from akpca.book import reference
-from akpca.book.experiments import kernel_reconstruction_error
 from akpca.hebbian import Gain, kernel, make_gain, steps
 from akpca.kernels import RBF, Linear
 from akpca.operators import KernelOperator, MatrixOperator
@@ -93,18 +92,6 @@ def test_kha_is_gha_in_feature_space(digits):
     np.testing.assert_allclose(A @ X, W, atol=1e-13)
 
 
-def test_literal_autotuning(K):
-    """Algorithm 2 returns a value of the ladder; the next larger one diverges."""
-    order = orders(1)[0]
-    eta0 = reference.kha_autotune(K, start(), order, "t", tau=L)
-    larger = {1: 2, 2: 2.5, 5: 2}[int(f"{eta0:e}"[0])] * eta0
-    with np.errstate(all="ignore"):
-        diverged = reference.kha(K, start(), [order], "t", eta0=larger, tau=L)
-        stayed = reference.kha(K, start(), [order], "t", eta0=eta0, tau=L)
-    assert np.isfinite(stayed).all()
-    assert not np.isfinite(diverged).all()
-
-
 def run(operator, gain, n_passes, block_size, every_step, A=None):
     state = kernel.start_state(operator, start() if A is None else A, gain)
     options = dict(block_size=block_size, every_step=every_step)
@@ -116,8 +103,7 @@ def run(operator, gain, n_passes, block_size, every_step, A=None):
 @pytest.mark.parametrize("every_step", [False, True])
 @pytest.mark.parametrize("factors", VARIANTS)
 def test_blocks_equal_the_literal_algorithm(K, factors, every_step, form):
-    """After 5 passes and after 1 the coefficients are those of single steps, to 1e-9, for any block
-    size; in float32 to 1e-3. The estimator makes these passes."""
+    """Coefficients are those of single steps for any block size, also in the estimator."""
     parameters, gain = VARIANTS[factors]
     for n_passes in (5, 1):
         exact = reference.kha(
@@ -144,49 +130,35 @@ def test_convergence_to_kernel_pca(name, eta0):
     # five groups of different size and place: eigenvalues well apart
     rng = np.random.default_rng(0)
     centres = 4 * np.diag([1.0, 1.3, 0.8, 1.1, 0.5])
-    X = np.concatenate(
-        [c + 0.2 * rng.normal(size=(n, 5)) for c, n in zip(centres, range(15, 65, 10), strict=True)]
-    )
+    X = np.repeat(centres, range(15, 65, 10), axis=0) + 0.2 * rng.normal(size=(175, 5))
     gain = make_gain(name, eta0=eta0, mu=0.01)
     model = KernelHebbian(3, gamma=0.05, gain=gain, n_passes=400, random_state=0).fit(X)
     exact = KernelPCA(3, kernel="rbf", gamma=0.05).fit(X)
     np.testing.assert_allclose(model.norms_, 1, atol=1e-3)
     np.testing.assert_allclose(model.eigenvalues_, exact.eigenvalues_, rtol=1e-3)
     unit = (model.components_ / np.linalg.norm(model.components_, axis=1, keepdims=True)).T
-    cosines = np.abs(np.sum(unit * exact.eigenvectors_, axis=0))
-    assert (cosines > 1 - 1e-4).all()
+    assert (np.abs(np.sum(unit * exact.eigenvectors_, axis=0)) > 1 - 1e-4).all()
     codes = exact.transform(X)
     assert_same_up_to_sign(model.transform(X), codes, atol=0.02 * np.abs(codes).max())
 
 
 def test_a_wrong_order_is_reported_and_mended_by_pca():
-    """Components of length 1 whose eigenvalues rise give one warning, and a PCA of the codes sorts
-    them; components in order, or not yet of length 1, give none."""
+    """Rising eigenvalues give one warning, and PCA of the codes sorts; otherwise none."""
     X = load_digits().data[:200]
-    exact = KernelPCA(2, kernel="linear").fit(X)
     late = make_gain("KHA/et*", eta0=2, tau=2)
     model = KernelHebbian(2, kernel="linear", gain=late, n_passes=10, random_state=5)
     with pytest.warns(ConvergenceWarning, match="component 0 has a smaller eigenvalue") as caught:
         codes = model.fit_transform(X)
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
-    np.testing.assert_allclose(model.norms_, 1, atol=0.05)
-    sorted_codes = PCA().fit_transform(codes)
-    of = lambda codes: np.abs(np.sum(codes**2, axis=0) / exact.eigenvalues_ - 1).max()  # noqa: E731
-    assert of(sorted_codes) < 0.5 * of(codes)
+    assert [warning.filename for warning in caught] == [__file__]
+    exact = KernelPCA(2, kernel="linear").fit(X).eigenvalues_
+    before, after = (
+        np.abs(np.sum(Y**2, axis=0) / exact - 1).max() for Y in (codes, PCA().fit_transform(codes))
+    )
+    assert after < 0.5 * before
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         KernelHebbian(2, kernel="linear", random_state=3).fit(X)
         KernelHebbian(4, kernel="linear", gain=Gain(1e-9), n_passes=1, random_state=0).fit(X)
-
-
-def test_reconstruction_error(digits, K):
-    """(38) by products is (38) by matrices, stored or not."""
-    A = 3 * start()
-    expected = reference.kernel_reconstruction_error(A, K)
-    operators = (MatrixOperator(K), KernelOperator(digits, RBF(gamma=0.05)))
-    for operator in operators:
-        np.testing.assert_allclose(kernel_reconstruction_error(operator, A), expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("gain", [Gain(1e4), make_gain("KHA/et*", eta0=1e4)])
@@ -202,9 +174,7 @@ def test_a_gain_that_was_chosen_retreats(digits, monkeypatch):
     monkeypatch.setattr(kernel, "safe_gain", lambda *_: large)
     model = KernelHebbian(R, gamma=0.05, n_passes=3, random_state=0).fit(digits)
     assert model.gain_.eta0 < 100
-    assert model.gain_.passes == large.passes
-    assert (model.n_iter_, model.n_steps_) == (3, 3 * L)
-    assert np.isfinite(model.components_).all()
+    assert (model.gain_.passes, model.n_iter_, model.n_steps_) == (large.passes, 3, 3 * L)
     assert model.norms_.max() < 2
 
 
@@ -213,8 +183,7 @@ def test_a_gain_that_was_chosen_retreats(digits, monkeypatch):
     [(np.float64, (-200, 200), (-500, 300, 450)), (np.float32, (-20, 18), (-45, 36))],
 )
 def test_scales_of_the_kernel(digits, dtype, inside, outside):
-    """Kernels whose squares fit the precision are taken, others refused with the range that is
-    allowed, before any warning."""
+    """Kernels whose squares overflow are refused, with the range that is allowed, unwarned."""
     model = KernelHebbian(2, kernel="linear", n_passes=2, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
@@ -246,8 +215,7 @@ def test_the_start_has_no_more_directions_than_its_samples():
     X = np.zeros((400, 3))
     X[::2, 0], X[1::8, 1], X[3:50:8, 2] = 1, 2, 2
     operator = KernelOperator(X, Linear(), center=False)  # the mean has all directions
-    A, AK = kernel.sampled_start(operator, 3, np.arange(100, 200))
-    assert A.shape == AK.shape == (2, 400)
+    assert kernel.sampled_start(operator, 3, np.arange(100, 200))[0].shape == (2, 400)
     model = KernelHebbian(3, kernel="linear", n_passes=20, random_state=3).fit(X)
     assert np.abs(model.components_ @ (X - X.mean(axis=0)))[:, 2].max() > 0.99
 
@@ -273,8 +241,7 @@ def test_long_components_are_reported(digits):
     with pytest.warns(ConvergenceWarning, match="where 1 is right") as caught:
         model.fit(digits)
         model.fit_transform(digits)
-    assert {warning.filename for warning in caught} == {__file__}
-    assert len(caught) == 2
+    assert [warning.filename for warning in caught] == [__file__] * 2
 
 
 @pytest.mark.parametrize("blocks", [9, 4])
@@ -362,11 +329,12 @@ def in_form(X, kind):
 
         chunks = dask.from_array(X, chunks=(40, 64))
         return DaskKernelOperator(chunks, rbf), {"kernel": "precomputed"}
+    literal = {"kernel": lambda x, y, g: np.exp(-g * np.sum((x - y) ** 2))}
     return {
         "swept": lambda: (X, {"gamma": 0.05, "memory_limit": 0}),
         "sparse": lambda: (sparse.csr_matrix(X), {"gamma": 0.05}),
         "precomputed": lambda: (rbf(X), {"kernel": "precomputed"}),
-        "callable": lambda: (X, {"kernel": lambda x, y, g: np.exp(-g * np.sum((x - y) ** 2))}),
+        "callable": lambda: (X, {**literal, "kernel_params": {"g": 0.05}}),
         "operator": lambda: (KernelOperator(X, rbf), {"kernel": "precomputed"}),
     }[kind]()
 
@@ -377,60 +345,53 @@ def test_other_forms_of_the_samples(digits, kind, name):
     """The kernel matrix may be stored or swept, given, sparse, or an operator: the numbers stay."""
     gain = name if name == "auto" else make_gain(name, eta0=0.1, mu=0.01)
     X, options = in_form(digits[:60], kind)
-    params = {"kernel_params": {"g": 0.05}} if kind == "callable" else {}
     model = KernelHebbian(R, gain=gain, n_passes=2, random_state=0)
     direct = clone(model).set_params(gamma=0.05).fit(digits[:60])
-    other = model.set_params(**options, **params).fit(X)
+    other = model.set_params(**options).fit(X)
     for attribute in ("coefficients_", "components_", "eigenvalues_", "norms_"):
         found, expected = getattr(other, attribute), getattr(direct, attribute)
         if name == "auto":  # its start has any signs
             found, expected = np.abs(found), np.abs(expected)
         np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
-    new = digits[60:]
-    new = RBF(gamma=0.05)(new, digits[:60]) if kind == "precomputed" else new
-    codes = np.asarray(other.transform(new))
-    assert_same_up_to_sign(codes, direct.transform(digits[60:]))
+    new = RBF(gamma=0.05)(digits[60:], digits[:60]) if kind == "precomputed" else digits[60:]
+    assert_same_up_to_sign(np.asarray(other.transform(new)), direct.transform(digits[60:]))
 
 
 def test_callback_gets_a_fitted_model(digits):
-    """After every pass the model is what a fit with as many passes gives, and the gain has fallen;
-    a true answer ends the fit."""
+    """After every pass the model is that of a fit of as many; a true answer ends the fit."""
     options = dict(gamma=0.05, gain=make_gain("KHA/t", eta0=0.5), random_state=0)
 
     def check(state):
-        assert (state.n_iter_max, state.loss) == (3, None)
+        assert (state.n_iter_max, state.loss) == (9, None)
         assert state.gain_scale == pytest.approx(0.5 / (1 + state.n_iter))
         same = KernelHebbian(R, n_passes=state.n_iter, **options).fit(digits)
         np.testing.assert_array_equal(state.model.transform(digits), same.transform(digits))
         assert (state.model.n_iter_, state.model.n_steps_) == (state.n_iter, state.n_iter * L)
         # what was fitted is listed when the fit is over
         assert {*vars(state.model), "_fitted_names"} == vars(same).keys()
+        return state.n_iter == 3
 
-    model = KernelHebbian(R, n_passes=3, callback=check, preimage="ridge", **options)
-    assert model.fit(digits).preimage_ is not model.fit(digits).preimage_
-    stop = KernelHebbian(R, n_passes=9, callback=lambda state: state.n_iter == 2, **options)
-    assert stop.fit(digits).n_iter_ == 2
+    model = KernelHebbian(R, n_passes=9, callback=check, preimage="ridge", **options)
+    assert model.fit(digits).n_iter_ == 3
+    assert model.preimage_ is not model.fit(digits).preimage_
 
 
 @pytest.mark.parametrize("kind", ["stored", "swept", "precomputed", "sparse", "float32"])
 def test_the_callers_arrays_stay_apart(digits, kind):
     """Samples, init and codes that are overwritten after a fit change nothing of the model."""
-    X, init = digits.copy(), start()
+    make = {
+        "precomputed": RBF(gamma=0.05),
+        "sparse": sparse.csr_matrix,
+        "float32": lambda X: X.astype(np.float32),
+    }
+    X = make.get(kind, np.copy)(digits)
+    init = start().astype(X.dtype)
     options = dict(gain=Gain(0.1), n_passes=2, init=init, random_state=0)
-    if kind == "precomputed":
-        X, options["kernel"] = RBF(gamma=0.05)(X), "precomputed"
-    elif kind == "sparse":
-        X = sparse.csr_matrix(X)
-    elif kind == "float32":
-        X, init = X.astype(np.float32), init.astype(np.float32)
-        options["init"] = init
-    elif kind == "swept":
-        options["memory_limit"] = 0
+    options |= {"precomputed": {"kernel": kind}, "swept": {"memory_limit": 0}}.get(kind, {})
     new, values = X[:20].copy(), X.data if kind == "sparse" else X
     model = KernelHebbian(R, **options)
     returned = model.fit_transform(X)
     codes, fitted = model.transform(new), model.X_fit_.copy()
-    assert returned.flags.writeable
     values[:], init[:], returned[:] = 7, 7, 7
     np.testing.assert_array_equal(model.transform(new), codes)
     assert abs(model.X_fit_ - fitted).max() == 0
@@ -475,25 +436,20 @@ def test_data_far_from_the_origin(digits, memory_limit, capsys):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "cosine", "sigmoid"])
 @pytest.mark.parametrize("gain", ["auto", VARIANTS["etns"][1], Gain(0.1)])
+@pytest.mark.filterwarnings("error")
 def test_constant_data(kernel, dtype, gain, form):
-    """Samples without variance give components and codes of zero, as with KernelPCA, not an error
-    or amplified rounding."""
+    """Samples without variance give zeros, as with KernelPCA, not an error or noise."""
     for value in (0, 0.1, 1, 1e3):
         X = np.full((20, 3), value, dtype) * np.array([1, 0.3, 1], dtype)
-        model = KernelHebbian(2, kernel=kernel, gain=gain, n_passes=2, random_state=0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            assert not model.fit_transform(X).any()
-        assert not model.transform(X).any()
-        assert not model.eigenvalues_.any()
-        assert not model.norms_.any()
+        model = KernelHebbian(2, kernel=kernel, gain=gain, n_passes=2, random_state=0).fit(X)
+        for found in (model.transform(X), model.eigenvalues_, model.norms_):
+            assert not found.any()
 
 
 def test_a_start_with_a_row_of_zeros(digits, form):
     """A component that starts at zero stays there and does the others no harm."""
-    gain, init = make_gain("KHA/et*", eta0=2), start()
-    init[-1] = 0
-    options = dict(gain=gain, n_passes=2, random_state=0)
+    init = start() * (np.arange(R) < R - 1)[:, None]
+    options = dict(gain=make_gain("KHA/et*", eta0=2), n_passes=2, random_state=0)
     model = KernelHebbian(R, init=init, **options).fit(digits)
     fewer = KernelHebbian(R - 1, init=init[:-1], **options).fit(digits)
     np.testing.assert_allclose(model.components_[:-1], fewer.components_, atol=1e-10)

@@ -41,61 +41,44 @@ for number in ["600", *sizes]:
     else:
         assert os.waitpid(child, 0)[1] == 0
 """
-# For each case: what is measured, two sizes, the documented number of bytes.
-CASES = {
-    "KernelPCA over features": (
-        "KernelPCA(kernel='linear').fit(X)",
-        (20_000, 300_000),
-        lambda n: 8 * n * (4 * 10 + 6 * 10),
-    ),
-    "KernelPCA.transform": (
+# What is measured, two sizes, the documented number of bytes.
+CASES = [
+    ("KernelPCA(kernel='linear').fit(X)", (20_000, 300_000), lambda n: 8 * n * (4 * 10 + 6 * 10)),
+    (
         "KernelPCA(5, kernel='rbf').fit(X[:500]).transform(X)",
         (20_000, 150_000),
         lambda n: 8 * (n * 5 + 4 * 512 * 500),
     ),
-    "NystromKernelPCA": (
+    (
         "NystromKernelPCA(5, n_landmarks=n // 60, random_state=0).fit(X)",
         (12_000, 48_000),
         lambda n: 8 * 10 * (n // 60) ** 2,
     ),
-    "operator": (
-        "KernelOperator(X, RBF(1.0)) @ X",
-        (4000, 16_000),
-        lambda n: 8 * 2 * (2**20 + 4 * n * 11),
-    ),
-    "KernelHebbian": (
+    ("KernelOperator(X, RBF(1.0)) @ X", (4000, 16_000), lambda n: 8 * 2 * (2**20 + 4 * n * 11)),
+    (
         "KernelHebbian(5, n_passes=1, memory_limit=0, random_state=0).fit(X)",
         (3000, 9000),
         lambda n: 8 * n * (9 * 96 + 10 * 5),
     ),
-    "IncrementalKernelPCA": (
+    (
         "IncrementalKernelPCA(5, random_state=0).fit(X)",
         (3000, 9000),
         lambda n: 8 * (n * (3 * 105 + 10) + 2**19),
     ),
-    "IncrementalKernelPCA with a budget": (
+    (
         "IncrementalKernelPCA(5, budget=200, n_kept=20, shuffle=False).fit(X)",
         (3000, 30_000),
         lambda n: 8 * (n * 10 + 10 * 200**2),
     ),
-    "AKPCA": (
-        "AKPCA(3, n_epochs=1, random_state=0).fit(X)",
-        (5000, 20_000),
-        lambda n: 8 * n * 4 * 10,
-    ),
-    "metrics": (
-        "relative_error(X, X)",
-        (20_000, 500_000),
-        lambda n: 3 * 8 * 2**20 + 8 * n,
-    ),
-}
+    ("AKPCA(3, n_epochs=1, random_state=0).fit(X)", (5000, 20_000), lambda n: 8 * n * 4 * 10),
+    ("relative_error(X, X)", (20_000, 500_000), lambda n: 3 * 8 * 2**20 + 8 * n),
+]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
-@pytest.mark.parametrize("case", CASES)
-def test_peak_memory_is_as_documented(case):
+@pytest.mark.parametrize(("call", "sizes", "formula"), CASES)
+def test_peak_memory_is_as_documented(call, sizes, formula):
     """The peak is at most the documented formula, at two sizes, and grows no faster than it."""
-    call, sizes, formula = CASES[case]
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-c", SCRIPT, call, *map(str, sizes)]
     run = subprocess.run(command, capture_output=True, text=True, env=variables)

@@ -100,24 +100,12 @@ if all((REAL / file).is_file() for file in REAL_FILES):
     RECORDINGS.append("CMU walk")
 
 
-def write(folder, asf=ASF, amc=AMC):
-    """Write the two files and return their paths."""
+def read(folder, asf=ASF, amc=AMC):
+    """Return the skeleton and the frames of two files with these texts."""
     paths = folder / "body.asf", folder / "walk.amc"
     paths[0].write_text(asf)
     paths[1].write_text(amc)
-    return paths
-
-
-def read(folder, asf=ASF, amc=AMC):
-    """Return the skeleton and the frames of two files with these texts."""
-    asf_path, amc_path = write(folder, asf, amc)
-    return read_asf(asf_path), read_amc(amc_path)
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory):
-    """Return the skeleton and the frames that were worked out by hand."""
-    return read(tmp_path_factory.mktemp("mocap"))
+    return read_asf(paths[0]), read_amc(paths[1])
 
 
 @pytest.mark.parametrize("recording", RECORDINGS)
@@ -141,52 +129,39 @@ def test_values_follow_the_stated_order(tmp_path):
     """The order of the root's values and of a joint's angles is read from the skeleton."""
     asf = ASF.replace("TX TY TZ RX RY RZ", "RZ RY RX TZ TY TX").replace("rx rz", "rz rx")
     lines = [line.split() for line in AMC.splitlines()]
-    reversed_values = [
-        [words[0], *reversed(words[1:])] if words[0] in ("root", "arm") else words
-        for words in lines
-    ]
-    amc = "\n".join(" ".join(words) for words in reversed_values)
-    skeleton, frames = read(tmp_path, asf, amc)
+    for words in lines:
+        if words[0] in ("root", "arm"):
+            words[1:] = words[:0:-1]
+    skeleton, frames = read(tmp_path, asf, "\n".join(" ".join(words) for words in lines))
     np.testing.assert_allclose(bone_directions(skeleton, frames), DIRECTIONS, atol=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("file", "old", "new", "line"),
     [
-        ("    length 1\n", "    length one\n"),
-        ("    direction 1 0 0\n", "    direction 0 0 0\n"),
-        ("    axis 0 0 30 XYZ\n", "    axis 0 0 30 ZYX\n"),
-        ("  angle deg\n", "  angle rad\n"),
-        ("    spine arm\n", "    tail arm\n"),
-        ("    name arm\n", "    name arm\n  begin\n"),
+        ("body.asf", "    length 1\n", "    length one\n", None),
+        ("body.asf", "    direction 1 0 0\n", "    direction 0 0 0\n", None),
+        ("body.asf", "    axis 0 0 30 XYZ\n", "    axis 0 0 30 ZYX\n", None),
+        ("body.asf", "  angle deg\n", "  angle rad\n", None),
+        ("body.asf", "    spine arm\n", "    tail arm\n", None),
+        ("body.asf", "    name arm\n", "    name arm\n  begin\n", None),
+        ("walk.amc", ":DEGREES\n", ":RADIANS\n", None),
+        ("walk.amc", "\n3\n", "\n4\n", None),
+        ("walk.amc", "arm 90 0\n", "arm 90 x\n", None),
+        ("walk.amc", "arm 90 0\n", "arm 90 0\narm 90 0\n", None),
+        ("walk.amc", "arm 90 0\n", "arm 90\n", 12),  # noticed in the next frame
+        ("walk.amc", "hand 90\n", "", 11),
+        ("walk.amc", AMC[AMC.index("1\n") :], "", 3),
     ],
 )
-def test_malformed_skeleton_names_file_and_line(tmp_path, old, new):
-    """An error in a skeleton file says in which line of which file it is."""
-    asf = ASF.replace(old, new, 1)
-    line = asf[: asf.index(new) + len(new)].count("\n")
-    path, _ = write(tmp_path, asf)
-    with pytest.raises(ValueError, match=rf"body\.asf, line {line}: "):
-        read_asf(path)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "line"),
-    [
-        (":DEGREES\n", ":RADIANS\n", 3),
-        ("\n3\n", "\n4\n", 12),
-        ("arm 90 0\n", "arm 90 x\n", 10),
-        ("arm 90 0\n", "arm 90 0\narm 90 0\n", 11),
-        ("arm 90 0\n", "arm 90\n", 12),
-        ("hand 90\n", "", 11),
-        (AMC[AMC.index("1\n") :], "", 3),
-    ],
-)
-def test_malformed_motion_names_file_and_line(tmp_path, old, new, line):
-    """An error in a motion file says in which line of which file it was noticed."""
-    _, path = write(tmp_path, amc=AMC.replace(old, new, 1))
-    with pytest.raises(ValueError, match=rf"walk\.amc, line {line}: "):
-        read_amc(path)
+def test_malformed_files(tmp_path, file, old, new, line):
+    """An error says in which line of which file it was noticed."""
+    text, reader = (ASF, read_asf) if file == "body.asf" else (AMC, read_amc)
+    text = text.replace(old, new, 1)
+    line = line or text[: text.index(new) + len(new)].count("\n")
+    (tmp_path / file).write_text(text)
+    with pytest.raises(ValueError, match=rf"{file}, line {line}: "):
+        reader(tmp_path / file)
 
 
 def test_cmu_walk_from_folder(tmp_path, monkeypatch):

@@ -42,15 +42,12 @@ def test_all_landmarks_equal_kernel_pca(kernel, center, X, X_new):
     """m = n: eigenvalues, variances, ratios, codes and new codes are kernel PCA's."""
     exact = KernelPCA(4, kernel=kernel, center=center).fit(X)
     model = NystromKernelPCA(4, n_landmarks=60, kernel=kernel, center=center, random_state=0).fit(X)
-    np.testing.assert_allclose(model.eigenvalues_, exact.eigenvalues_, rtol=1e-8)
-    np.testing.assert_allclose(model.explained_variance_, exact.explained_variance_, rtol=1e-8)
-    np.testing.assert_allclose(
-        model.explained_variance_ratio_, exact.explained_variance_ratio_, rtol=1e-8
-    )
+    for name in ("eigenvalues_", "explained_variance_", "explained_variance_ratio_"):
+        np.testing.assert_allclose(getattr(model, name), getattr(exact, name), rtol=1e-8)
     assert_same_up_to_sign(model.transform(X_new), exact.transform(X_new))
-    assert_same_up_to_sign(model.transform(X), exact.fit_transform(X))
+    assert_same_up_to_sign(model.transform(X), exact.transform(X))
     if len(model.landmarks_) == 60:  # the signs, too, where no landmark was superfluous
-        np.testing.assert_allclose(model.transform(X), exact.fit_transform(X), atol=1e-8)
+        np.testing.assert_allclose(model.transform(X), exact.transform(X), atol=1e-8)
     assert (len(model.landmarks_) == 60) == (kernel not in ("linear", "cosine"))
 
 
@@ -80,11 +77,10 @@ def test_equals_the_dense_approximated_matrix(kernel, center, sampling, X, X_new
 def test_the_error_of_the_linear_kernel(center, form, X):
     """It is relative to the squares of the samples as they are, also far from the origin; the span
     of centred dense landmarks is the affine one through the mean."""
-    origin = X.mean(axis=0) if center and form is np.array else 0
-    for data, n_landmarks in ((X, 3), (X + 10, 3)):
-        model = NystromKernelPCA(kernel="linear", n_landmarks=n_landmarks, center=center)
-        model.set_params(random_state=0).fit(form(data))
-        shift = data.mean(axis=0) if np.any(origin) else 0
+    for data in (X, X + 10):
+        model = NystromKernelPCA(kernel="linear", n_landmarks=3, center=center, random_state=0)
+        model.fit(form(data))
+        shift = data.mean(axis=0) if center and form is np.array else 0
         Z = data[model.landmark_indices_] - shift
         rest = (data - shift) @ (np.eye(7) - np.linalg.pinv(Z) @ Z)
         np.testing.assert_allclose(model.error_, np.sum(rest**2) / np.sum(data**2), rtol=1e-8)
@@ -99,7 +95,6 @@ def test_a_fraction_of_the_variance(center, X):
     sums = np.cumsum(whole.explained_variance_ratio_)
     for k, fraction in ((1, sums[0] / 2), (3, (sums[1] + sums[2]) / 2), (30, sums[-1] - 1e-9)):
         model = clone(whole).set_params(n_components=float(fraction)).fit(X)
-        k = min(k, len(sums))
         np.testing.assert_allclose(model.eigenvalues_, whole.eigenvalues_[:k])
     with pytest.raises(ValueError, match=r"n_components=0\.\d+, but the landmarks span only 0\."):
         clone(whole).set_params(n_landmarks=2, n_components=0.95).fit(X)
@@ -117,40 +112,32 @@ def test_seams_between_blocks_do_not_show():
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_same_seed_same_bits(sampling):
-    """A fixed random_state repeats bit for bit; another one chooses other landmarks."""
+    """A fixed random_state repeats bit for bit; a pickle holds two m x m and thin arrays."""
     X = load_digits().data
     options = {"n_landmarks": 350, "kernel": "rbf", "gamma": 1e-3, "sampling": sampling}
-    one, two, other = (
-        NystromKernelPCA(5, random_state=seed, **options).fit(X) for seed in (0, 0, 1)
-    )
+    one, two, other = (NystromKernelPCA(5, random_state=i, **options).fit(X) for i in (0, 0, 1))
     np.testing.assert_array_equal(one.transform(X), two.transform(X))
     np.testing.assert_array_equal(one.landmarks_, two.landmarks_)
     assert one.error_ != other.error_
+    assert len(pickle.dumps(one)) < 1.5 * 8 * (2 * 350**2)
 
 
 def test_informed_sampling_errs_less():
-    """On a crowd with a few loners, leverage scores find the loners; clusters beat a uniform
-    sample on digits."""
+    """Leverage scores find a few loners in a crowd; clusters beat a uniform sample on digits."""
     rng = np.random.default_rng(0)
     crowd = np.r_[0.05 * rng.standard_normal((980, 3)), 4 * rng.standard_normal((20, 3))]
     digits = load_digits().data / 16
 
     def error(X, sampling, m):
-        fits = (
-            NystromKernelPCA(
-                n_landmarks=m, kernel="rbf", gamma=0.5, sampling=sampling, random_state=seed
-            )
-            for seed in range(3)
-        )
-        return np.mean([model.fit(X).error_ for model in fits])
+        model = NystromKernelPCA(n_landmarks=m, gamma=0.5, sampling=sampling)
+        return np.mean([model.set_params(random_state=seed).fit(X).error_ for seed in range(3)])
 
     assert error(crowd, "leverage", 40) < 0.5 * error(crowd, "uniform", 40)
     assert error(digits, "kmeans", 100) < 0.95 * error(digits, "uniform", 100)
 
 
 def test_kmeans_is_the_literal_one():
-    """Lloyd's steps from a uniform sample, a point at a time, also of sparse data; the landmarks
-    are these centres, and no rows of X."""
+    """Lloyd's steps from a uniform sample, a point at a time, also of sparse data."""
     X = np.random.default_rng(0).standard_normal((90, 3)) ** 2
     centers = X[np.random.RandomState(0).permutation(90)[:5]]
     for _ in range(3):
@@ -160,16 +147,14 @@ def test_kmeans_is_the_literal_one():
         found = cluster_centers(data, 5, np.random.RandomState(0))
         np.testing.assert_allclose(found, centers, rtol=1e-12)
     model = NystromKernelPCA(1, n_landmarks=5, sampling="kmeans", random_state=0).fit(X)
-    distances = np.abs(model.landmarks_[:, None] - centers).max(axis=2)
-    assert distances.min(axis=0).max() < 1e-12
+    np.testing.assert_allclose(np.sort(model.landmarks_, axis=0), np.sort(centers, axis=0))
     assert model.landmark_indices_ is None
 
 
 @pytest.mark.parametrize("form", [np.array, np.float32, sparse.csr_matrix, np.ndarray.tolist])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_own_landmarks(form, kernel, X, X_new):
-    """Landmarks may be given, as an array or a sparse matrix, for samples of all kinds, in fit and
-    stream; chosen samples given so are the chosen samples."""
+    """Landmarks may be given in any form, for samples of all kinds, in fit and stream."""
     drawn = NystromKernelPCA(3, n_landmarks=20, kernel=kernel, random_state=0).fit(X)
     model = NystromKernelPCA(3, kernel=kernel).set_params(sampling=form(drawn.landmarks_))
     atol = 1e-5 if form is np.float32 else 1e-8
@@ -181,30 +166,29 @@ def test_own_landmarks(form, kernel, X, X_new):
         assert fitted.landmarks_.shape == drawn.landmarks_.shape
 
 
+@pytest.mark.parametrize("drawn", [True, False])
+def test_operator_in_place_of_samples(drawn, X):
+    """Landmarks, if none are given, and sums over samples come from an operator."""
+    options = {"n_landmarks": 20} if drawn else {"sampling": X[:9]}
+    model = NystromKernelPCA(2, kernel=RBF(0.4), random_state=0, **options)
+    found = clone(model).set_params(kernel="precomputed").fit(KernelOperator(X, RBF(0.4)))
+    assert_same_up_to_sign(found.transform(X), model.fit(X).transform(X))
+    with pytest.raises(ValueError, match="an operator that has samples"):
+        model.set_params(kernel="precomputed").fit(MatrixOperator(RBF()(X)))
+
+
 def test_own_landmarks_are_a_parameter_as_others(X):
-    """They can be searched for, may be more than samples, and are named if they do not fit."""
+    """They can be searched for, and may be more than samples."""
     search = GridSearchCV(
         NystromKernelPCA(2), {"sampling": ["uniform", X[:9]]}, scoring=lambda m, X: -m.error_
     )
     assert search.fit(X).best_index_ == 0
-    operator = KernelOperator(X, RBF(0.4))
-    model = NystromKernelPCA(2, sampling=X[:9], gamma=0.4)
-    codes = clone(model).set_params(kernel="precomputed").fit(operator).transform(X)
-    assert_same_up_to_sign(codes, model.fit(X).transform(X))
-    assert model.fit(X[:5]).n_samples_seen_ == 5
-
-
-def test_a_pickle_holds_what_a_stream_needs():
-    """The factor and one sum of squares, both m x m, and thin arrays."""
-    X = load_digits().data
-    model = NystromKernelPCA(5, n_landmarks=500, gamma=1e-3, random_state=0).fit(X)
-    assert len(pickle.dumps(model)) < 1.3 * 8 * (2 * 500**2)
+    assert NystromKernelPCA(2, sampling=X[:9]).fit(X[:5]).n_samples_seen_ == 5
 
 
 @pytest.mark.parametrize("center", [True, False])
 def test_a_stream_equals_one_fit(center, X):
-    """Batches of any size give what the dense formula gives of all of them with the landmarks
-    of the first."""
+    """Any batches give the dense formula of all samples with the first one's landmarks."""
     model = NystromKernelPCA(3, n_landmarks=15, kernel="rbf", center=center, random_state=0)
     for rows in (slice(0, 25), slice(25, 26), slice(26, 60)):
         model.partial_fit(X[rows])
@@ -246,15 +230,8 @@ def test_sparse_equals_dense(kernel, sampling, X, X_new):
 def test_single_precision(sampling):
     """float32 in, float32 out, near the float64 result."""
     X = load_digits().data / 16
-    options = {
-        "n_landmarks": 200,
-        "kernel": "rbf",
-        "gamma": 0.05,
-        "sampling": sampling,
-        "random_state": 0,
-    }
-    double = NystromKernelPCA(5, **options).fit(X)
-    single = NystromKernelPCA(5, **options).fit(X.astype(np.float32))
+    model = NystromKernelPCA(5, n_landmarks=200, gamma=0.05, sampling=sampling, random_state=0)
+    double, single = clone(model).fit(X), model.fit(X.astype(np.float32))
     codes = single.transform(X.astype(np.float32))
     assert codes.dtype == single.eigenvalues_.dtype == np.float32
     # k-means and leverage scores may decide otherwise where rounding tips a balance
@@ -264,8 +241,7 @@ def test_single_precision(sampling):
 
 
 def test_single_precision_of_a_smooth_kernel():
-    """A kernel matrix of landmarks whose eigenvalues fall below all rounding: single precision
-    does not blow up, neither in eigenvalues nor in the error."""
+    """Eigenvalues of the landmarks below all rounding do not blow up single precision."""
     X = np.random.default_rng(0).standard_normal((2000, 2))
     options = {"n_landmarks": 300, "kernel": "rbf", "gamma": 0.1, "random_state": 0}
     double = NystromKernelPCA(8, **options).fit(X)
@@ -279,7 +255,6 @@ def test_single_precision_of_a_smooth_kernel():
     ("params", "message"),
     [
         ({"kernel": "precomputed"}, "takes an operator that has samples"),
-        ({"n_components": 0}, "'n_components' parameter"),
         ({"n_landmarks": 0}, "'n_landmarks' parameter"),
         ({"n_components": 1.5}, "'n_components' parameter"),
         ({"sampling": "random"}, "'sampling' parameter"),
@@ -304,8 +279,7 @@ def test_bad_parameters_are_named(params, message, X):
 
 
 def test_indefinite_kernels_are_refused(X):
-    """Significant negative eigenvalues on the landmarks are an error, also if only the samples
-    prove it: k(x, x) below the square of x's own projection."""
+    """Negative eigenvalues on the landmarks are an error, also if only the samples prove it."""
     for kernel in (Sigmoid(1, -1), lambda x, y: -x @ y, lambda x, y: x[0] + y[0]):
         with pytest.raises(ValueError, match="significant negative eigenvalues"):
             NystromKernelPCA(2, kernel=kernel).fit(X)
@@ -320,8 +294,7 @@ def test_indefinite_kernels_are_refused(X):
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_duplicates_change_nothing_but_the_count(sampling, X):
-    """Every point thrice, all as landmarks: those that add nothing are dropped, eigenvalues
-    triple, codes stay."""
+    """Every point thrice: what adds nothing is dropped, eigenvalues triple, codes stay."""
     once = KernelPCA(3, kernel="rbf")
     codes = once.fit_transform(X)
     model = NystromKernelPCA(3, n_landmarks=180, kernel="rbf", sampling=sampling, random_state=0)
@@ -338,8 +311,7 @@ def test_duplicates_change_nothing_but_the_count(sampling, X):
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize(("n", "value"), [(1, 0.3), (40, 0.3), (5, 0.0)])
 def test_constant_data_have_no_components(kernel, sampling, n, value):
-    """All points equal, or zero: no components, no error, no NaN, and a clear refusal to find
-    any."""
+    """All points equal, or zero: no components, error or NaN, and a refusal to find any."""
     X = np.full((n, 3), value)
     model = NystromKernelPCA(kernel=kernel, sampling=sampling, n_landmarks=max(1, n // 2))
     assert model.fit_transform(X).shape == (n, 0)
@@ -348,18 +320,11 @@ def test_constant_data_have_no_components(kernel, sampling, n, value):
         model.set_params(n_components=1).fit(X)
 
 
-@pytest.mark.parametrize(
-    ("name", "kernel"),
-    [
-        ("ridge", RBF(0.3)),
-        ("fixed_point", RBF(0.3)),
-        ("distance", RBF(0.3)),
-        ("eigenvector", Polynomial(degree=2, gamma=1, coef0=0)),
-    ],
-)
+@pytest.mark.parametrize("name", ["ridge", "fixed_point", "distance", "eigenvector"])
 @pytest.mark.parametrize("center", [True, False])
-def test_all_landmarks_decode_as_exact_kernel_pca(name, kernel, center, X):
+def test_all_landmarks_decode_as_exact_kernel_pca(name, center, X):
     """With m = n the code is that of kernel PCA, and so is the way back, by every decoder."""
+    kernel = Polynomial(degree=2, gamma=1, coef0=0) if name == "eigenvector" else RBF(0.3)
     options = {"kernel": kernel, "center": center, "preimage": name, "random_state": 0}
     exact = KernelPCA(3, **options).fit(X)
     model = NystromKernelPCA(3, n_landmarks=len(X), **options).fit(X)
@@ -369,34 +334,18 @@ def test_all_landmarks_decode_as_exact_kernel_pca(name, kernel, center, X):
     np.testing.assert_allclose(model.inverse_transform(signs * Y), expected, atol=1e-5)
 
 
-def test_operator_in_place_of_samples(X):
-    """Landmarks and sums over samples come from an operator that has samples."""
-    operator = KernelOperator(X, RBF(gamma=0.4))
-    model = NystromKernelPCA(3, n_landmarks=20, kernel="precomputed", random_state=0).fit(operator)
-    expected = NystromKernelPCA(3, n_landmarks=20, gamma=0.4, random_state=0).fit(X)
-    np.testing.assert_allclose(model.eigenvalues_, expected.eigenvalues_)
-    assert_same_up_to_sign(model.transform(X[:5]), expected.transform(X[:5]))
-    with pytest.raises(ValueError, match="takes an operator that has samples"):
-        NystromKernelPCA(3, kernel="precomputed").fit(RBF()(X))
-    with pytest.raises(ValueError, match="an operator that has samples"):
-        NystromKernelPCA(3, kernel="precomputed").fit(MatrixOperator(RBF()(X)))
-
-
-@pytest.mark.parametrize("options", [{}, {"sampling": "kmeans"}])
-def test_data_far_from_the_origin_keep_their_precision(options):
-    """The linear kernel of float32 data + 1000 gives the codes of float64, in fit, transform and,
-    with landmarks that are rows of X, in a stream."""
+@pytest.mark.parametrize("sampling", ["uniform", "kmeans"])
+def test_data_far_from_the_origin_keep_their_precision(sampling):
+    """The linear kernel of float32 data + 1000 gives the codes of float64."""
     X = np.random.default_rng(0).standard_normal((600, 8)) * np.arange(1, 9) + 1000
     X = X.astype(np.float32)
-    options = {"kernel": "linear", "n_landmarks": 600, "random_state": 0, **options}
     exact = KernelPCA(5, eigen_solver="dense").fit_transform(X.astype(np.float64))
-    model = NystromKernelPCA(5, **options)
-    codes = model.fit_transform(X)
-    assert_same_up_to_sign(codes, exact, atol=3e-4)
+    model = NystromKernelPCA(5, kernel="linear", sampling=sampling, n_landmarks=600, random_state=0)
+    assert_same_up_to_sign(model.fit_transform(X), exact, atol=3e-4)
     assert_same_up_to_sign(model.transform(X), exact, atol=3e-4)
-    if not options.get("sampling"):
+    if sampling == "uniform":
         np.testing.assert_array_equal(model.landmarks_, X[model.landmark_indices_])
-    stream = NystromKernelPCA(5, **{**options, "n_landmarks": 100})
+    stream = clone(model).set_params(n_landmarks=100)
     for start in range(0, 600, 200):
         stream.partial_fit(X[start : start + 200])
     assert_same_up_to_sign(stream.transform(X), exact, atol=3e-4)

@@ -61,22 +61,14 @@ def make_code(points, kernel, weights, codes, targets, means=None, mean_weights=
     return KernelCode(kernel, points, weights, offset, mean_weights, square, codes, targets, means)
 
 
-def explicit_projection(X, Y_samples, k, center):
-    """Project phi(x) = x x^T on k components by PCA of the explicit features. Shape (m, d, d)."""
-    code = pca(reference.degree2_features(X), k, center=center)
-    d = X.shape[1]
-    return code.reconstruct(reference.degree2_features(Y_samples)).reshape(-1, d, d)
-
-
 @both
 def test_expansion_is_the_projection_in_feature_space(center, X, X_new):
     """sum_i g_i x_i x_i^T is what PCA of the explicit features x x^T projects to."""
     model, space = fitted(X, Polynomial(degree=2, gamma=1, coef0=0), 3, center)
-    G = space.expansion(model.transform(X_new))
-    expected = explicit_projection(X, X_new, 3, center)
-    for g, P in zip(G, expected, strict=True):
-        literal = sum(g_i * np.outer(x, x) for g_i, x in zip(g, X, strict=True))
-        np.testing.assert_allclose(literal, P, atol=1e-10)
+    code = pca(reference.degree2_features(X), 3, center=center)
+    expected = code.reconstruct(reference.degree2_features(X_new)).reshape(-1, 4, 4)
+    found = [(X.T * g) @ X for g in space.expansion(model.transform(X_new))]
+    np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
 @both
@@ -86,8 +78,7 @@ def test_norms_and_products_without_the_kernel_matrix(center, kernel, X, X_new):
     model, space = fitted(X, kernel, 3, center)
     Y = model.transform(X_new)
     G, K = space.expansion(Y), kernel(X)
-    literal = [sum(g[i] * g[j] * K[i, j] for i in range(60) for j in range(60)) for g in G]
-    np.testing.assert_allclose(space.squared_norms(Y), literal, atol=1e-10)
+    np.testing.assert_allclose(space.squared_norms(Y), [g @ K @ g for g in G], atol=1e-10)
     np.testing.assert_allclose(space.inner_products(Y), G @ K, atol=1e-10)
     others = np.random.default_rng(2).standard_normal((7, 4))
     space = make_code(X, kernel, space.weights, model.transform(others), others, space.means)
@@ -97,8 +88,7 @@ def test_norms_and_products_without_the_kernel_matrix(center, kernel, X, X_new):
 @both
 @all_pairs
 def test_all_components_give_the_samples_back(name, kernel, center, X, X_new):
-    """With nothing lost, every decoder returns the fitted samples (up to sign, if k has none), and
-    new ones, where the feature space has a finite dimension."""
+    """With nothing lost, the samples come back, up to sign; if features are few, new ones, too."""
     model, space = fitted(X, kernel, None, center)
     decoder = make_preimage(name, **({"alpha": 1e-9} if name == "ridge" else {})).fit(space)
     X_hat = decoder.decode(model.transform(X))
@@ -115,43 +105,29 @@ def test_all_components_give_the_samples_back(name, kernel, center, X, X_new):
 
 @both
 @all_pairs
-def test_batch_equals_one_by_one(name, kernel, center, X, X_new, monkeypatch):
-    """Neither the other codes of a batch nor the seams of its blocks matter."""
+def test_batches_blocks_and_precision(name, kernel, center, X, X_new, monkeypatch):
+    """Codes are decoded alike alone, in batches, in small blocks, and in single precision."""
     model, space = fitted(X, kernel, 3, center)
     Y = model.transform(X_new)
     decoder = make_preimage(name).fit(space)
     together = decoder.decode(Y)
-    np.testing.assert_array_equal(decoder.decode(Y), together)
     one_by_one = np.vstack([decoder.decode(y[None]) for y in Y])
     np.testing.assert_allclose(one_by_one, together, atol=1e-8)
+
+    f4 = np.float32
+    means = space.means.astype(f4) if center else None
+    arrays = (array.astype(f4) for array in (space.weights, space.codes, X))
+    single = make_preimage(name).fit(make_code(X.astype(f4), kernel, *arrays, means))
+    Y_single = Y.astype(f4)
+    X_hat = single.decode(Y_single)
+    np.testing.assert_array_equal(Y_single, Y.astype(f4))
+    np.testing.assert_allclose(X_hat, together, atol=5e-3)
+    assert X_hat.dtype == f4
+    assert single.decode(Y).dtype == decoder.decode(Y_single).dtype == np.float64
+
     monkeypatch.setattr(preimage, "BLOCK_ROWS", 4)
     monkeypatch.setattr(preimage, "MAX_TEMPORARY_VALUES", 130)
     np.testing.assert_allclose(decoder.decode(Y), together, atol=1e-8)
-
-
-@both
-@all_pairs
-def test_float32(name, kernel, center, X, X_new):
-    """float32 in, float32 out, near the answer in float64; the input is not changed."""
-    model, space = fitted(X, kernel, 3, center)
-    Y = model.transform(X_new)
-    expected = make_preimage(name).fit(space).decode(Y)
-    single = make_code(
-        X.astype(np.float32),
-        kernel,
-        space.weights.astype(np.float32),
-        space.codes.astype(np.float32),
-        X.astype(np.float32),
-        space.means.astype(np.float32) if center else None,
-    )
-    Y_single = Y.astype(np.float32)
-    before = Y_single.copy()
-    X_hat = make_preimage(name).fit(single).decode(Y_single)
-    assert X_hat.dtype == np.float32
-    np.testing.assert_array_equal(Y_single, before)
-    np.testing.assert_allclose(X_hat, expected, atol=5e-3)
-    assert make_preimage(name).fit(single).decode(Y).dtype == np.float64
-    assert make_preimage(name).fit(space).decode(Y_single).dtype == np.float64
 
 
 @both
@@ -206,26 +182,21 @@ def test_bad_names_parameters_and_codes(name, X):
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_ridge_equals_the_formula(fit_intercept, X, X_new):
-    """(K + alpha I)^{-1}, written out; the kernel of the PCA may be unknown."""
+@pytest.mark.parametrize("width", [2.0, "scale", None])
+def test_ridge_equals_the_formula(fit_intercept, width, X, X_new):
+    """(K + alpha I)^{-1}, written out, of any width; the kernel of the PCA may be unknown."""
     model, space = fitted(X, RBF(0.3), 3)
     space = make_code(X, None, space.weights, space.codes, X, space.means)
-    decoder = RidgePreimage(gamma=2.0, alpha=0.1, fit_intercept=fit_intercept).fit(space)
-    Y = model.transform(X_new)
+    decoder = RidgePreimage(gamma=width, alpha=0.1, fit_intercept=fit_intercept).fit(space)
+    gamma = {"scale": 1 / (3 * space.codes.var()), None: 1 / 3}.get(width, width)
+    assert decoder.gamma_ == pytest.approx(gamma)
     mean = X.mean(axis=0) if fit_intercept else np.zeros(4)
-    K = reference.kernel_matrix(space.codes, lambda a, b: np.exp(-2 * np.sum((a - b) ** 2)))
+    K = reference.kernel_matrix(space.codes, lambda a, b: np.exp(-gamma * np.sum((a - b) ** 2)))
     dual = np.linalg.inv(K + 0.1 * np.eye(60)) @ (X - mean)
+    Y = model.transform(X_new)
     for y, x_hat in zip(Y, decoder.decode(Y), strict=True):
-        k = np.array([np.exp(-2 * np.sum((y - c) ** 2)) for c in space.codes])
+        k = np.exp(-gamma * np.sum((y - space.codes) ** 2, axis=1))
         np.testing.assert_allclose(x_hat, mean + k @ dual, atol=1e-10)
-
-
-def test_ridge_widths(X):
-    """'scale' and None are what they say."""
-    _, space = fitted(X, RBF(0.3), 3)
-    assert RidgePreimage().fit(space).gamma_ == pytest.approx(1 / (3 * space.codes.var()))
-    assert RidgePreimage(gamma=None).fit(space).gamma_ == pytest.approx(1 / 3)
-    assert RidgePreimage("linear").fit(space).decode(space.codes).shape == X.shape
 
 
 @both
@@ -242,10 +213,6 @@ def test_eigenvector_solvers_agree_with_dense_eigh(d, center):
         np.testing.assert_allclose(x_hat, x * np.sign(x.sum()), atol=1e-8)
 
 
-def rho(space, G, X_hat):
-    return np.sum(G * space.kernel(X_hat, space.points), axis=1)
-
-
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 1000),
@@ -256,25 +223,27 @@ def rho(space, G, X_hat):
 )
 def test_fixed_point_climbs_to_a_stationary_point(seed, gamma, k, center, stretch):
     """rho never ends below its start, and its gradient by finite differences vanishes."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((25, 3))
+    X = np.random.default_rng(seed).standard_normal((25, 3))
     _, space = fitted(X, RBF(gamma), k, center)
     Y = stretch * space.codes[:6]
     G = space.expansion(Y)
+    size = np.abs(G).sum(axis=1)
+
+    def rho(X_hat):
+        return np.sum(G * space.kernel(X_hat, X), axis=1)
+
     nearest = np.argmin(((Y[:, None] - space.codes) ** 2).sum(axis=2), axis=1)
-    start = rho(space, G, X[nearest])
     few = FixedPointPreimage(max_iter=3).fit(space).decode(Y)
     many = FixedPointPreimage(max_iter=20_000, tol=1e-8).fit(space)
     X_hat = many.decode(Y)
-    climbs = start > 1e-12 * np.abs(G).sum(axis=1)
-    assert (rho(space, G, few) >= start - 1e-12)[climbs].all()
-    assert (rho(space, G, X_hat) >= rho(space, G, few) - 1e-12)[climbs].all()
+    climbs = rho(X[nearest]) > 1e-12 * size
+    assert (rho(few) >= rho(X[nearest]) - 1e-12)[climbs].all()
+    assert (rho(X_hat) >= rho(few) - 1e-12)[climbs].all()
     if many.n_iter_ < many.max_iter:
         h = 1e-5 / np.sqrt(gamma)
-        for e in np.eye(3):
-            slope = (rho(space, G, X_hat + h * e) - rho(space, G, X_hat - h * e)) / (2 * h)
-            size = np.sqrt(gamma) * np.abs(G).sum(axis=1)
-            assert (np.abs(slope) <= 1e-5 * size)[climbs].all()
+        for step in h * np.eye(3):
+            slope = (rho(X_hat + step) - rho(X_hat - step)) / (2 * h)
+            assert (np.abs(slope) <= 1e-5 * np.sqrt(gamma) * size)[climbs].all()
 
 
 def test_fixed_point_falls_back_on_neighbours(X):
@@ -284,13 +253,12 @@ def test_fixed_point_falls_back_on_neighbours(X):
     space = make_code(X, space.kernel, -np.abs(space.weights), np.abs(space.codes), X)
     Y = np.abs(space.codes[:5]) + 0.01
     decoder = FixedPointPreimage().fit(space)
-    X_hat = decoder.decode(Y)
-    assert decoder.n_fallbacks_ == 5
-    for y, x_hat in zip(Y, X_hat, strict=True):
+    for y, x_hat in zip(Y, decoder.decode(Y), strict=True):
         distances = np.linalg.norm(space.codes - y, axis=1)
         five = np.argsort(distances)[:5]
-        weights = 1 / distances[five]
-        np.testing.assert_allclose(x_hat, weights @ X[five] / weights.sum(), atol=1e-9)
+        expected = np.average(X[five], axis=0, weights=1 / distances[five])
+        np.testing.assert_allclose(x_hat, expected, atol=1e-9)
+    assert decoder.n_fallbacks_ == 5
 
 
 def test_fixed_point_restarts_where_the_nearest_sample_is_no_good(X, monkeypatch):
@@ -341,30 +309,19 @@ def test_distance_equals_the_literal_formula(kernel, center, X, X_new):
     X_hat = DistancePreimage(n_neighbors=8).fit(space).decode(Y)
     K = kernel(X)
     for g, x_hat in zip(space.expansion(Y), X_hat, strict=True):
-        in_features = np.array([g @ K @ g + K[i, i] - 2 * K[i] @ g for i in range(60)])
-        near = np.argsort(in_features)[:8]
+        d2 = g @ K @ g + np.diag(K) - 2 * K @ g
+        near = np.argsort(d2)[:8]
+        d2 = d2[near]
         if isinstance(kernel, RBF):
-            d2 = -np.log(np.clip(1 - in_features[near] / 2, 1e-300, 1)) / 0.3
-        else:
-            d2 = in_features[near]
+            d2 = -np.log(np.clip(1 - d2 / 2, 1e-300, 1)) / 0.3
         mean = X[near].mean(axis=0)
         E, size, Vt = np.linalg.svd((X[near] - mean).T, full_matrices=False)
-        d2_0 = np.sum((X[near] - mean) ** 2, axis=1)
-        z = -0.5 * (Vt @ (d2 - d2_0)) / size
+        z = -0.5 * (Vt @ (d2 - np.sum((X[near] - mean) ** 2, axis=1))) / size
         np.testing.assert_allclose(x_hat, E @ z + mean, atol=1e-8)
 
 
-@both
-def test_distance_with_the_linear_kernel_is_pca(center, X, X_new):
-    """Distances are exact there: with neighbours that span the space, the answer is PCA's."""
-    model, space = fitted(X, Linear(), 2, center)
-    X_hat = DistancePreimage(n_neighbors=60).fit(space).decode(model.transform(X_new))
-    np.testing.assert_allclose(X_hat, pca(X, 2, center=center).reconstruct(X_new), atol=1e-9)
-
-
 def test_neighbours_that_hardly_differ_do_not_explode():
-    """Distances that do not fit together, in a direction of nearly no extent: no step is longer
-    than three times the distances from the neighbours."""
+    """No step is longer than three times the distances from the neighbours."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 4)) * [1, 1, 1, 1e-5]
     model, space = fitted(X, RBF(0.3), 2)
@@ -425,8 +382,7 @@ def test_no_code_no_inverse():
 
 @pytest.mark.parametrize("kernel", ["chi2", Linear() + 0.5 * Chi2()])
 def test_chi2_does_not_apply_to_codes(kernel, X):
-    """The learned inverse uses the same kernel on codes, which may be negative: refused at fit,
-    with the decoder to use instead."""
+    """Codes may be negative: the learned inverse refuses the kernel, a decoder does not."""
     with pytest.raises(ValueError, match="chi2"):
         KernelPCA(2, kernel=kernel, fit_inverse_transform=True).fit(np.abs(X))
     model = KernelPCA(2, kernel=kernel, preimage="ridge").fit(np.abs(X))

@@ -12,12 +12,8 @@ from akpca.hebbian import make_gain
 from akpca.kernels import RBF
 from akpca.operators import MatrixOperator
 
-GAINS = {
-    "set": {
-        "KHA/t": make_gain("KHA/t", eta0=0.5),
-        "KHA-SMD": make_gain("KHA-SMD", eta0=0.5, mu=0.1),
-    }
-}
+SMD = make_gain("KHA-SMD", eta0=0.5, mu=0.1)
+GAINS = {"set": {"KHA/t": make_gain("KHA/t", eta0=0.5), "KHA-SMD": SMD}}
 
 
 @pytest.fixture(scope="module")
@@ -95,14 +91,9 @@ def test_measures_see_the_passes_that_are_kept(problem, table):
     norms = np.random.default_rng(0).standard_normal((2000, 60))
     value = np.sqrt(np.mean(np.sum((norms @ problem.K) ** 2, axis=1) / np.sum(norms**2, axis=1)))
     assert start == pytest.approx(0.2 * np.sqrt(3) * value, rel=0.05)  # (20) and (22) at t = 0
-    model = KernelHebbian(
-        3,
-        kernel="precomputed",
-        gain=gains["set"]["KHA/et"],
-        n_passes=5,
-        eigenvalue_updates="pass",
-        random_state=0,
-    ).fit(MatrixOperator(problem.K))
+    options = dict(n_passes=5, eigenvalue_updates="pass", random_state=0)
+    model = KernelHebbian(3, kernel="precomputed", gain=gains["set"]["KHA/et"], **options)
+    model.fit(MatrixOperator(problem.K))
     found = {m: study(table).value("small", "RBF", "KHA/et", measure=m) for m in ("norm", "gain")}
     assert found["norm"] == pytest.approx(np.linalg.norm(model.coefficients_), rel=1e-5)
     scale = np.linalg.norm(model.eigenvalues_) / 6 * 0.2  # (22) after five passes
