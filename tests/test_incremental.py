@@ -411,3 +411,25 @@ def test_values_that_overflow(digits, kernel, budget, first):
                 method(np.full((2, 64), 1e20, np.float32))
     codes = model.partial_fit(X[100:]).transform(X), expected.partial_fit(X[100:]).transform(X)
     np.testing.assert_array_equal(*codes)
+
+
+def test_blocks_beyond_the_axes(digits):
+    """With the linear kernel none is larger than the axes and twice the components that are kept,
+    whatever is asked for: it would give nothing but work."""
+    models = (IncrementalKernelPCA(3, kernel="linear", n_kept=20, block_size=b) for b in (64, 400))
+    found = [model.set_params(shuffle=False).fit(digits).components_ for model in models]
+    np.testing.assert_array_equal(*found)
+
+
+def test_half_of_the_kernel_is_computed(digits):
+    """A pass takes each pair of samples once."""
+
+    class Counting(RBF):
+        count = 0
+
+        def fill(self, out, *arguments):
+            Counting.count += out.size
+            super().fill(out, *arguments)
+
+    IncrementalKernelPCA(2, kernel=Counting(0.02), block_size=40, random_state=0).fit(digits)
+    assert Counting.count == 400 * (400 + 40) / 2 + 49  # some of which tell the scale
