@@ -38,7 +38,7 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from .fitting import FLOATS, Interval, validate_parameter_constraints
 from .progress import warn_user
-from .threads import run_in_threads
+from .threads import one_blas_thread, run_in_threads
 
 __all__ = [
     "BLOCK_ROWS",
@@ -176,7 +176,13 @@ class Kernel(BaseEstimator):
         # scikit-learn's gen_batches takes as long as all else for a small matrix
         edges = range(0, len(K) + BLOCK_ROWS, BLOCK_ROWS)
         blocks = list(starmap(slice, pairwise(edges)))
-        run_in_threads(fill_rows, blocks, flops=2.0 * K.size * X.shape[1])
+        flops = 2.0 * K.size * X.shape[1]
+        if isinstance(self, _InnerProductKernel):  # products: BLAS has threads of its own
+            with one_blas_thread(flops / max(len(blocks), 1)):
+                for rows in blocks:
+                    fill_rows(rows)
+        else:
+            run_in_threads(fill_rows, blocks, flops)
         if exact:
             np.fill_diagonal(K, self.diag(X))
         return K
