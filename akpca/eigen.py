@@ -108,7 +108,7 @@ def leading_eigenpairs(
         # the transpose is the same matrix in LAPACK's order, so that nothing is copied
         options = {"overwrite_a": overwrite, "check_finite": False}
         diagonal = K.diagonal().copy()
-        with one_blas_thread(flops=n**3 / 3):
+        with one_blas_thread(flops=lapack_work(n, n)):
             values, vectors = linalg.eigh(K.T, subset_by_index=(n - k, n - 1), **options)
             if len(values) < k:
                 # Among repeated eigenvalues this selects too few. It overwrites one triangle and

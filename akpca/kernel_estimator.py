@@ -8,7 +8,7 @@ user has chosen. `transform` and `inverse_transform` follow from these for all o
 from __future__ import annotations
 
 from copy import deepcopy
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .fitting import FLOATS, Encoder, StrOptions, check_codes
+from .fitting import FLOATS, Encoder, Interval, StrOptions, check_codes
 from .kernel_code import KernelCode
 from .kernels import (
     CONSTRAINTS,
@@ -35,7 +35,14 @@ from .kernels import (
 )
 from .preimage import PREIMAGES, Preimage, RidgePreimage, make_preimage
 
-__all__ = ["KERNEL_CONSTRAINTS", "KernelEstimator"]
+__all__ = ["COUNT_OR_FRACTION", "KERNEL_CONSTRAINTS", "KernelEstimator"]
+
+# Numbers of components that may be a part of the variance.
+COUNT_OR_FRACTION = [
+    Interval(Integral, 1, None, closed="left"),
+    Interval(Real, 0, 1, closed="neither"),
+    None,
+]
 
 KERNEL_CONSTRAINTS: dict = {
     **CONSTRAINTS,  # of gamma, degree and coef0

@@ -17,7 +17,7 @@ from sklearn.utils.extmath import svd_flip
 from .eigen import block_krylov, clean_eigenvalues, enough_components, leading_eigenpairs
 from .fitting import Interval, StrOptions, fit_method
 from .kernel_code import KernelCode, relative_to
-from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
+from .kernel_estimator import COUNT_OR_FRACTION, KERNEL_CONSTRAINTS, KernelEstimator
 from .kernels import CallableKernel, check_finite, with_gamma
 from .operators import FeatureOperator, KernelOperator, MatrixOperator, count_features
 from .preimage import RidgePreimage, scale_gamma
@@ -156,11 +156,7 @@ class KernelPCA(KernelEstimator):
         "fit_inverse_transform": ["boolean"],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "inverse_gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale"}), None],
-        "n_components": [
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Real, 0, 1, closed="neither"),
-            None,
-        ],
+        "n_components": COUNT_OR_FRACTION,
         "eigen_solver": [StrOptions({"auto", "krylov", *MATRIX_SOLVERS})],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],

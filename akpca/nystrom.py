@@ -25,7 +25,7 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from . import eigen
 from .fitting import Interval, StrOptions, fit_method, moved
 from .kernel_code import KernelCode, relative_to
-from .kernel_estimator import KERNEL_CONSTRAINTS, KernelEstimator
+from .kernel_estimator import COUNT_OR_FRACTION, KERNEL_CONSTRAINTS, KernelEstimator
 from .kernels import BLOCK_ROWS, check_digits, check_finite
 from .operators import KernelOperator
 from .preimage import solve_factor
@@ -138,11 +138,7 @@ class NystromKernelPCA(KernelEstimator):
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
         **KERNEL_CONSTRAINTS,
-        "n_components": [
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Real, 0, 1, closed="neither"),
-            None,
-        ],
+        "n_components": COUNT_OR_FRACTION,
         "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
         "sampling": [StrOptions({"uniform", "kmeans", "leverage"}), "array-like", "sparse matrix"],
         "random_state": ["random_state"],
